@@ -36,16 +36,20 @@ METRICS = _table(
     ("cpu_cores cpu_cores_local cpu_cores_remote", "1", "lower"),
     ("cores_per_gbit cores_per_gbit_local cores_per_gbit_remote", "s/Gbit", "lower"),
     ("memory_peak", "byte", "lower"),
-    ("requests messages bytes_received bytes_sent", "1", ""),
+    ("request_rate_per_thread_mean request_rate_per_thread_max", "1/s", "higher"),
+    ("request_rate_per_thread_stdev", "1/s", "lower"),
+    ("connect_time_min connect_time_mean connect_time_stdev connect_time_p50 connect_time_max", "s", "lower"),
+    ("processing_time_min processing_time_mean processing_time_stdev processing_time_p50 processing_time_max", "s", "lower"),
+    ("waiting_time_min waiting_time_mean waiting_time_stdev waiting_time_p50 waiting_time_max", "s", "lower"),
+    ("requests messages keep_alive_requests", "1", ""),
+    ("bytes_received bytes_received_body bytes_sent bytes_sent_body congestion_window", "byte", ""),
     ("duration", "s", ""),
     ("errors_connect errors_read errors_write errors_timeout errors_http errors_length errors_exception", "1", "lower"),
-    ("packets_sent packets_received packets_lost packets_duplicated packets_out_of_order retransmits", "1", "lower"),
+    ("packets_sent packets_received", "1", ""),
+    ("packets_lost packets_duplicated packets_out_of_order retransmits", "1", "lower"),
     ("packet_loss", "fraction", "lower"),
     ("jitter", "s", "lower"),
     ("start_up_time", "s", "lower"),
-) | _table(
-    ("bytes_received bytes_sent", "byte", ""),
-    ("packets_sent packets_received", "1", ""),
 )
 
 _PERCENTILE = re.compile(r"latency_p\d{1,2}(_\d+)?\Z")
