@@ -1,7 +1,8 @@
 """Reading iperf 2's `-y C`: one line per interval or summary, bytes and bit/s unrounded (`reportCSV_*` in its source).
 
 timestamp,local address,local port,remote address,remote port,id,start-end,bytes,bits/s
-and for a datagram receiver also ,jitter ms,lost,total,loss %,out of order. The id -1 is the sum of all streams.
+and for a datagram receiver also ,jitter ms,lost,total,loss %,out of order; 2.1 fills these fields of a sender with
+0.000,0,-1,-0.000,0. The id -1 is the sum of all streams.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ LINE = re.compile(
     r"\A\s*\d{14}(?:\.\d{1,6})?,[0-9a-fA-F.:%\w]*,\d{1,5},[0-9a-fA-F.:%\w]*,\d{1,5},"
     rf"(?P<id>-?\d{{1,6}}),(?P<start>{NUMBER})-(?P<end>{NUMBER}),(?P<bytes>\d{{1,18}}),(?P<rate>\d{{1,18}})"
     rf"(?P<udp>,(?P<jitter>{NUMBER}),(?P<lost>\d{{1,18}}),(?P<total>\d{{1,18}}),(?P<percent>{NUMBER}),"
-    r"(?P<disorder>\d{1,18}))?(?P<ended>\s*)\Z"
+    r"(?P<disorder>\d{1,18})|(?P<sends>,0\.000,0,-1,-0\.000,0))?(?P<ended>\s*)\Z"
 )
 _LIKE = re.compile(r"\A\s*\d{14}(?:\.\d+)?,")
 
@@ -63,6 +64,8 @@ def _result(id_: str, group: list[re.Match[str]], with_intervals: bool, text: st
         raise ParseError(f"truncated: no summary after {last[0].strip()!r}", text)
     labels: dict[str, Label] = {"stream": "SUM" if id_ == "-1" else id_}
     figures = {"throughput": float(rate), "duration": end - start}
+    if last["sends"] is not None:
+        return Result({"test": "udp", **labels, "direction": "sender"}, {**figures, "bytes_sent": float(size)})
     if last["udp"] is None:
         return Result(labels, figures)
     lost, total = int(last["lost"]), int(last["total"])

@@ -4,39 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from weighbridge.errors import ContradictionError, ParseError
 from weighbridge.tools import Label, Result
-from weighbridge.tools._iperf_printed import LONGEST_TEXT, command
+from weighbridge.tools._iperf3_documents import DUPLICATE, Object, Reader, documents
 
-_BEGIN = re.compile(r"^\s*\{\s*(?:$|[\"}])", re.MULTILINE)
-_LARGEST = Decimal(10) ** 18
-_ECHO = re.compile(r".{0,200}[$#%>]\s*\Z|\s*\Z|\s*(?:warning: .*)\Z", re.IGNORECASE)
-_ERROR = re.compile(r"\berror\b|\binterrupt|refused|unreachable|unable to|failed", re.IGNORECASE)
-_DUPLICATE = "\0duplicate"
 # A side of which the program was told nothing is all zeros.
 _SIDES = {"sender": "sum_sent", "receiver": "sum_received"}
-
-_Object = Mapping[str, Any]
-
-
-def is_json(text: str) -> bool:
-    """Whether the output holds an object, whatever stands around it."""
-    return _BEGIN.search(text) is not None
 
 
 def parse(text: str) -> tuple[Result, ...]:
     """Every stream's figures, then the sums; see `weighbridge.tools.iperf3.parse`."""
-    documents = list(_documents(text))
-    cookies = [json.dumps(document.get("start"), default=str) for document in documents]
-    if len(set(cookies)) != len(cookies):
+    runs = list(documents(text))
+    starts = {json.dumps(run.get("start"), default=str) for run in runs}
+    if len(starts) != len(runs):
         raise ParseError("the same document is printed twice", text)
-    found = [list(_results(document, text)) for document in documents]
+    found = [list(_results(document, text)) for document in runs]
     if len(found) == 1:
         return tuple(found[0])
     return tuple(
@@ -46,105 +31,11 @@ def parse(text: str) -> tuple[Result, ...]:
     )
 
 
-def _documents(text: str) -> Iterator[_Object]:
-    """One object per run; the events of a `--json-stream` run are put together to the object `-J` prints."""
-    if len(text) > LONGEST_TEXT:
-        raise ParseError(f"{len(text)} characters are no output of iperf3", text[:4096])
-    decoder = json.JSONDecoder(
-        parse_float=Decimal, parse_int=Decimal, parse_constant=_not_finite, object_pairs_hook=_object
-    )
-    position, begun = 0, None
-    while begins := _BEGIN.search(text, position):
-        _between(text[position : begins.start()], text, leading=position == 0)
-        start = text.index("{", begins.start())
-        try:
-            document, position = decoder.raw_decode(text, start)
-        except (ValueError, InvalidOperation, RecursionError) as error:
-            raise ParseError(f"truncated or broken JSON: {str(error)[:200]}", text) from error
-        if not isinstance(document.get("event"), str):
-            yield document
-            continue
-        event, data = document["event"], document.get("data")
-        if event == "error":
-            raise ParseError(f"iperf3 reports: {data}", text)
-        if event == "start":
-            if begun is not None:
-                raise ParseError("truncated: a run ends before its summary", text)
-            begun = {"start": data}
-        elif event == "end":
-            if begun is None:
-                raise ParseError("an end without its start", text)
-            yield {**begun, "end": data}
-            begun = None
-    if begun is not None:
-        raise ParseError("truncated: a run ends before its summary", text)
-    _between(text[position:], text)
-
-
-def _between(text: str, output: str, *, leading: bool = False) -> None:
-    """Refuse anything but a shell's prompt and echoed command around a document, and error text before the first."""
-    for line in text.splitlines():
-        fits = not _ERROR.search(line) if leading else _ECHO.match(line) or command(line)
-        if len(line) > 1000 or not fits:
-            raise ParseError(f"text around the JSON: {line.strip()[:200]!r}", output)
-
-
-def _not_finite(name: str) -> Any:
-    raise ValueError(f"{name} is no figure")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        found[_DUPLICATE] = True
-    return found
-
-
-class _Reader:
-    """Figures of one object, refused by name when they are no plain, finite, non-negative numbers."""
-
-    def __init__(self, place: str, data: Any, text: str) -> None:
-        if not isinstance(data, dict) or _DUPLICATE in data:
-            raise ParseError(f"{place} is no plain object", text)
-        self.place, self.data, self.text = place, data, text
-
-    def exact(self, name: str) -> Decimal:
-        value = self.data.get(name)
-        if not isinstance(value, Decimal) or not value.is_finite() or not 0 <= value < _LARGEST:
-            raise ParseError(f"{self.place}.{name} is no figure: {str(value)[:40]}", self.text)
-        return value
-
-    def __call__(self, name: str) -> float:
-        return float(self.exact(name))
-
-    def whole(self, name: str) -> float:
-        value = self.exact(name)
-        if value != value.to_integral_value():
-            raise ParseError(f"{self.place}.{name} is no whole number: {value}", self.text)
-        return float(value)
-
-    def has(self, name: str) -> bool:
-        return name in self.data
-
-    @property
-    def duration(self) -> float:
-        return self("end") - self("start")
-
-    @property
-    def empty(self) -> bool:
-        return self.whole("bytes") == 0 and self("bits_per_second") == 0
-
-    @property
-    def sender(self) -> bool | None:
-        value = self.data.get("sender")
-        return value if isinstance(value, bool) else None
-
-
 @dataclass(frozen=True, slots=True)
 class _Run:
     """The summary of one run and what is needed to read it."""
 
-    end: _Object
+    end: Object
     test: str
     client: bool
     reverse: bool
@@ -155,9 +46,9 @@ class _Run:
         """Whether traffic went both ways."""
         return any(name.endswith("_bidir_reverse") for name in self.end)
 
-    def reader(self, name: str) -> _Reader:
+    def reader(self, name: str) -> Reader:
         """The object `name` of the summary."""
-        return _Reader(f"end.{name}", self.end[name], self.text)
+        return Reader(f"end.{name}", self.end[name], self.text)
 
     def times(self) -> list[float]:
         """Every time by which a rate may have been divided, in seconds."""
@@ -165,11 +56,11 @@ class _Run:
         return [total.duration for total in sums] + [total("seconds") for total in sums if total.has("seconds")]
 
 
-def _results(document: _Object, text: str) -> Iterator[Result]:
+def _results(document: Object, text: str) -> Iterator[Result]:
     if "error" in document:
         raise ParseError(f"iperf3 reports: {str(document['error'])[:200]}", text)
     start, end = document.get("start"), document.get("end")
-    if not isinstance(start, dict) or not isinstance(end, dict) or _DUPLICATE in {**document, **end}:
+    if not isinstance(start, dict) or not isinstance(end, dict) or DUPLICATE in {**document, **end}:
         raise ParseError("no output of iperf3: start or end is missing, or there twice", text)
     test_start = start.get("test_start")
     if not isinstance(test_start, dict) or str(test_start.get("protocol")) not in {"TCP", "UDP", "SCTP"}:
@@ -205,7 +96,7 @@ def _streams(run: _Run) -> Iterator[Result]:
         for side in ("udp", "sender", "receiver"):
             if side not in stream:
                 continue
-            reader = _Reader(f"end.streams[{index}].{side}", stream[side], run.text)
+            reader = Reader(f"end.streams[{index}].{side}", stream[side], run.text)
             if reader.empty:
                 continue
             labels: dict[str, Label] = {"test": run.test, "stream": str(int(reader.whole("socket")))}
@@ -242,7 +133,7 @@ def _totals(run: _Run) -> Iterator[Result]:
             yield Result(labels, {**_figures(reader, side, False, run), **cores})
 
 
-def _figures(reader: _Reader, side: str, local: bool, run: _Run) -> dict[str, float]:
+def _figures(reader: Reader, side: str, local: bool, run: _Run) -> dict[str, float]:
     """`local` says that this program itself sent, so that its socket's state is the sender's."""
     size, rate, duration = reader.whole("bytes"), reader("bits_per_second"), reader.duration
     if duration <= 0:
@@ -264,7 +155,7 @@ def _figures(reader: _Reader, side: str, local: bool, run: _Run) -> dict[str, fl
     return figures
 
 
-def _round_trip(reader: _Reader, text: str) -> dict[str, float]:
+def _round_trip(reader: Reader, text: str) -> dict[str, float]:
     if not all(reader.has(name) for name in ("min_rtt", "mean_rtt", "max_rtt")):
         return {}
     low, mean, high = (reader(name) for name in ("min_rtt", "mean_rtt", "max_rtt"))
@@ -275,7 +166,7 @@ def _round_trip(reader: _Reader, text: str) -> dict[str, float]:
     return {"round_trip_time_min": low / 1e6, "round_trip_time_mean": mean / 1e6, "round_trip_time_max": high / 1e6}
 
 
-def _datagrams(reader: _Reader, side: str, text: str) -> dict[str, float]:
+def _datagrams(reader: Reader, side: str, text: str) -> dict[str, float]:
     total = reader.whole("packets")
     if side == "sender":
         return {"packets_sent": total} if total else {}
@@ -301,10 +192,11 @@ def _datagrams(reader: _Reader, side: str, text: str) -> dict[str, float]:
     return figures
 
 
-def _check_rate(reader: _Reader, times: list[float], text: str) -> None:
+def _check_rate(reader: Reader, times: list[float], text: str) -> None:
     """8 × bytes ÷ time = bit/s, by one of the times printed.
 
-    UDP's `sum` ends with the receiver, but its rate is over the sender's time. 3.0 and 3.1 print six significant digits, so that is how near they have to be.
+    UDP's `sum` ends with the receiver, but its rate is over the sender's time. 3.0 and 3.1 print six significant
+    digits, so that is how near they have to be.
     """
     size, rate = reader("bytes"), reader("bits_per_second")
     if not any(time > 0 and math.isclose(8 * size / time, rate, rel_tol=2e-5) for time in times):
@@ -315,16 +207,16 @@ def _check_rate(reader: _Reader, times: list[float], text: str) -> None:
         )
 
 
-def _check_sums(end: _Object, text: str) -> None:
+def _check_sums(end: Object, text: str) -> None:
     """A sum is the sum of its streams."""
     for name, side in (("sum_sent", "sender"), ("sum_received", "receiver")):
         if name not in end or any(side not in stream for stream in end["streams"]):
             continue
-        total = _Reader(f"end.{name}", end[name], text)
+        total = Reader(f"end.{name}", end[name], text)
         whole = total.whole("bytes")
         if (reverse := end.get(name + "_bidir_reverse")) is not None:
-            whole += _Reader(f"end.{name}_bidir_reverse", reverse, text).whole("bytes")
-        parts = sum(_Reader("end.streams[]", stream[side], text).whole("bytes") for stream in end["streams"])
+            whole += Reader(f"end.{name}_bidir_reverse", reverse, text).whole("bytes")
+        parts = sum(Reader("end.streams[]", stream[side], text).whole("bytes") for stream in end["streams"])
         if whole != parts:
             raise ContradictionError(
                 f"end.{name}: the streams add up to {parts:.0f} byte, but {whole:.0f} byte is printed", text

@@ -16,6 +16,7 @@ from weighbridge.tools._iperf_printed import (
     NUMBER,
     PERCENT,
     Row,
+    asks_for_a_run,
     check_loss,
     check_rate,
     check_sum,
@@ -63,6 +64,7 @@ class _Run:
     """One client run, or one test a server served."""
 
     serves: bool = False
+    connects: bool = False
     protocol: str = ""
     header: str = ""
     streams: list[str] = field(default_factory=list)
@@ -99,10 +101,10 @@ def _runs(text: str) -> Iterator[_Run]:  # noqa: PLR0912, PLR0915 - one branch f
     run: _Run | None = None
     relayed = False
     for line in lines(text):
-        if command(line) is not None:
+        if (echoed := command(line)) is not None:
             if run is not None:
                 yield run
-            run, relayed = _Run(), False
+            run, relayed = (_Run() if asks_for_a_run(echoed) else None), False
         elif re.search(r"\biperf Done\.", line):
             if run is not None:
                 run.done = True
@@ -115,6 +117,7 @@ def _runs(text: str) -> Iterator[_Run]:  # noqa: PLR0912, PLR0915 - one branch f
                 run = None
             run = run or _Run()
             run.serves = "Accepted connection" in line
+            run.connects = not run.serves
         elif re.search(r"\bServer output:", line):
             relayed = True
         elif _STOPPED_SERVER.search(line) and (run is None or run.summaries or not run.begun):
@@ -209,7 +212,7 @@ def _unknown(run: _Run, summary: _Summary) -> bool:
         and other.row.size.value > 0
         for other in run.summaries
     )
-    return zero and twin and summary.side != "" and (run.serves or _test(run) != "udp")
+    return zero and twin and (run.serves or (summary.side == "sender" and not run.connects))
 
 
 def _check_whole(run: _Run, summaries: list[_Summary], text: str) -> None:
@@ -259,8 +262,7 @@ def _check_sides(summaries: list[_Summary], text: str) -> None:
 def _figures(run: _Run, summary: _Summary, text: str) -> dict[str, float]:
     found, side = summary.row, summary.side
     figures = {
-        "throughput": found.rate.value,
-        "duration": found.duration.value,
+        **found.figures,
         "bytes_received" if side == "receiver" else "bytes_sent": found.size.value,
     }
     rest = summary.figures
@@ -276,8 +278,10 @@ def _figures(run: _Run, summary: _Summary, text: str) -> dict[str, float]:
             "packets_sent": float(run.sent.get(found.id, total) if not side else total),
             "packets_received": float(total - lost),
         }
-        if found.id in run.disorder:
-            figures["packets_out_of_order"] = float(run.disorder[found.id])
+        # the line names SUM also where there is but one stream
+        name = "SUM" if len(run.streams) == 1 and found.id not in run.disorder else found.id
+        if name in run.disorder:
+            figures["packets_out_of_order"] = float(run.disorder[name])
     elif "Jitter" in run.header:
         raise ParseError(f"truncated: jitter and loss are missing in {found.line!r}", text)
     elif match := _DATAGRAMS.match(rest):

@@ -84,6 +84,12 @@ class Row:
         )
 
     @property
+    def figures(self) -> dict[str, float]:
+        """The rate and the time; no time where a run was so short that it rounds to nothing."""
+        passed = {"duration": self.duration.value} if self.duration.value > 0 else {}
+        return {"throughput": self.rate.value, **passed}
+
+    @property
     def whole(self) -> bool:
         """Whether the row begins with the test, as a summary does."""
         return self.start.value == 0.0
@@ -139,12 +145,12 @@ def row(line: str, text: str) -> Row | None:
 def check_rate(row: Row, text: str) -> None:
     """Refuse a row whose bytes, time and rate exclude each other: 8 × bytes ÷ duration = rate."""
     duration = row.duration
-    if duration.value <= 0:
-        raise ParseError(f"no time passed: {row.line!r}", text)
+    if duration.value < 0:
+        raise ParseError(f"unreadable row: {row.line!r}", text)
     low = 8 * row.size.low / duration.high
     high = 8 * row.size.high / duration.low if duration.low > 0 else math.inf
     if not row.rate.meets(low, high):
-        computed = 8 * row.size.value / duration.value
+        computed = 8 * row.size.value / (duration.value or duration.high)
         raise ContradictionError(
             f"{row.line!r}: {row.size.value:.6g} byte × 8 ÷ {duration.value:g} s = {computed:.4g} bit/s"
             f" ({low:.4g} to {high:.4g} with rounding), but {row.rate.value:.4g} bit/s is printed",
@@ -190,6 +196,11 @@ def command(line: str) -> str | None:
         return None
     match = _COMMAND.search(line)
     return match["command"].strip() if match else None
+
+
+def asks_for_a_run(echoed: str) -> bool:
+    """Whether an echoed command is a client's, so that its output has to follow; a server may be left alone."""
+    return re.search(r"\s(?:-[a-zA-Z]*c|--client)(?:\s|=|\Z)", echoed) is not None
 
 
 def option(words: list[str], *names: str) -> str | None:

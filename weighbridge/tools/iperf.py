@@ -87,19 +87,27 @@ def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
     if any("run" in result.labels for result in results):
         raise ParseError("several runs of iperf where one was asked for")
     test = "udp" if load.udp else "tcp"
-    wanted = "SUM" if load.streams > 1 and not load.bidir else None
-    ours = [
-        result
-        for result in results
-        if result.labels.get("test") == test
-        and result.labels.get("role", "TX-C") == "TX-C"
-        and (result.labels["stream"] == wanted if wanted else result.labels["stream"] != "SUM")
-    ]
-    senders = [result for result in ours if result.labels.get("direction") == "sender"]
+    ours = [r for r in results if r.labels.get("test") == test and r.labels.get("role", "TX-C") == "TX-C"]
+    if load.streams > 1 and not load.udp:
+        ours = [result for result in ours if result.labels["stream"] == "SUM"]
+    totals = [result for result in ours if result.labels["stream"] == "SUM"]
+    senders = [result for result in totals or ours if result.labels.get("direction") == "sender"]
     receivers = [result for result in ours if result.labels.get("direction") == "receiver"]
+    receivers = [result for result in receivers if result.labels["stream"] == "SUM"] or receivers
+    if load.udp and not load.bidir and len(receivers) == load.streams > 1:
+        receivers = [_together(receivers)]
     chosen = receivers if load.udp or load.reverse else senders
     if len(chosen) != 1:
         view = "receiver's server report" if load.udp else f"{'receiver' if load.reverse else 'sender'}'s total"
         raise ParseError(f"{len(chosen)} results where the one {test} {view} is wanted")
     sent = [result.metrics["packets_sent"] for result in senders if "packets_sent" in result.metrics]
     return {**chosen[0].metrics, **({"packets_sent": sent[0]} if load.udp and sent else {})}
+
+
+def _together(reports: Sequence[Result]) -> Result:
+    """One result of the server reports of parallel streams, of which iperf 2 prints no total; jitter has none."""
+    added = ("throughput", "bytes_received", "packets_sent", "packets_received", "packets_lost")
+    figures = {name: sum(report.metrics[name] for report in reports) for name in added}
+    figures["duration"] = max(report.metrics["duration"] for report in reports)
+    figures["packet_loss"] = figures["packets_lost"] / figures["packets_sent"]
+    return Result({**reports[0].labels, "stream": "SUM"}, figures)

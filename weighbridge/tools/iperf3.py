@@ -18,7 +18,7 @@ from pydantic import Field, field_validator, model_validator
 
 from weighbridge import tools
 from weighbridge.errors import ParseError
-from weighbridge.tools import Endpoint, Result, _iperf3_json, _iperf3_text
+from weighbridge.tools import Endpoint, Result, _iperf3_documents, _iperf3_json, _iperf3_text
 from weighbridge.units import BitRate, Count, Duration, Size
 
 PROGRAMS = ("iperf3",)
@@ -84,7 +84,7 @@ def parse(text: str) -> tuple[Result, ...]:
     Raises ParseError when the output is an error, cut short or unreadable, ContradictionError when bytes, time and
     rate, datagrams and percentage, or a SUM and its streams exclude each other.
     """
-    results = _iperf3_json.parse(text) if _iperf3_json.is_json(text) else _iperf3_text.parse(text)
+    results = _iperf3_json.parse(text) if _iperf3_documents.is_json(text) else _iperf3_text.parse(text)
     if not results:
         raise ParseError("no output of iperf3", text)
     return results
