@@ -1,0 +1,318 @@
+"""Reading iperf3's `-J` and `--json-stream`, 3.0 to 3.19; fields from `iperf_print_results` in its `src/iperf_api.c`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from weighbridge.errors import ContradictionError, ParseError
+from weighbridge.tools import Label, Result
+from weighbridge.tools._iperf_printed import LONGEST_TEXT, command
+
+_BEGIN = re.compile(r"^\s*\{\s*(?:$|[\"}])", re.MULTILINE)
+_LARGEST = Decimal(10) ** 18
+_ECHO = re.compile(r".{0,200}[$#%>]\s*\Z|\s*\Z|\s*(?:warning: .*)\Z", re.IGNORECASE)
+_DUPLICATE = "\0duplicate"
+# A side of which the program was told nothing is all zeros.
+_SIDES = {"sender": "sum_sent", "receiver": "sum_received"}
+
+_Object = Mapping[str, Any]
+
+
+def is_json(text: str) -> bool:
+    """Whether the output holds an object, whatever stands around it."""
+    return _BEGIN.search(text) is not None
+
+
+def parse(text: str) -> tuple[Result, ...]:
+    """Every stream's figures, then the sums; see `weighbridge.tools.iperf3.parse`."""
+    documents = list(_documents(text))
+    cookies = [json.dumps(document.get("start"), default=str) for document in documents]
+    if len(set(cookies)) != len(cookies):
+        raise ParseError("the same document is printed twice", text)
+    found = [list(_results(document, text)) for document in documents]
+    if len(found) == 1:
+        return tuple(found[0])
+    return tuple(
+        Result({**result.labels, "run": index}, result.metrics)
+        for index, results in enumerate(found)
+        for result in results
+    )
+
+
+def _documents(text: str) -> Iterator[_Object]:
+    """One object per run; the events of a `--json-stream` run are put together to the object `-J` prints."""
+    if len(text) > LONGEST_TEXT:
+        raise ParseError(f"{len(text)} characters are no output of iperf3", text[:4096])
+    decoder = json.JSONDecoder(
+        parse_float=Decimal, parse_int=Decimal, parse_constant=_not_finite, object_pairs_hook=_object
+    )
+    position, begun = 0, None
+    while begins := _BEGIN.search(text, position):
+        _between(text[position : begins.start()], text)
+        start = text.index("{", begins.start())
+        try:
+            document, position = decoder.raw_decode(text, start)
+        except (ValueError, InvalidOperation, RecursionError) as error:
+            raise ParseError(f"truncated or broken JSON: {str(error)[:200]}", text) from error
+        if not isinstance(document.get("event"), str):
+            yield document
+            continue
+        event, data = document["event"], document.get("data")
+        if event == "error":
+            raise ParseError(f"iperf3 reports: {data}", text)
+        if event == "start":
+            if begun is not None:
+                raise ParseError("truncated: a run ends before its summary", text)
+            begun = {"start": data}
+        elif event == "end":
+            if begun is None:
+                raise ParseError("an end without its start", text)
+            yield {**begun, "end": data}
+            begun = None
+    if begun is not None:
+        raise ParseError("truncated: a run ends before its summary", text)
+    _between(text[position:], text)
+
+
+def _between(text: str, output: str) -> None:
+    """Only a shell's prompt and the echoed command may stand around a document."""
+    for line in text.splitlines():
+        if len(line) > 1000 or not (_ECHO.match(line) or command(line)):
+            raise ParseError(f"text around the JSON: {line.strip()[:200]!r}", output)
+
+
+def _not_finite(name: str) -> Any:
+    raise ValueError(f"{name} is no figure")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        found[_DUPLICATE] = True
+    return found
+
+
+class _Reader:
+    """Figures of one object, refused by name when they are no plain, finite, non-negative numbers."""
+
+    def __init__(self, place: str, data: Any, text: str) -> None:
+        if not isinstance(data, dict) or _DUPLICATE in data:
+            raise ParseError(f"{place} is no plain object", text)
+        self.place, self.data, self.text = place, data, text
+
+    def exact(self, name: str) -> Decimal:
+        value = self.data.get(name)
+        if not isinstance(value, Decimal) or not value.is_finite() or not 0 <= value < _LARGEST:
+            raise ParseError(f"{self.place}.{name} is no figure: {str(value)[:40]}", self.text)
+        return value
+
+    def __call__(self, name: str) -> float:
+        return float(self.exact(name))
+
+    def whole(self, name: str) -> float:
+        value = self.exact(name)
+        if value != value.to_integral_value():
+            raise ParseError(f"{self.place}.{name} is no whole number: {value}", self.text)
+        return float(value)
+
+    def has(self, name: str) -> bool:
+        return name in self.data
+
+    @property
+    def duration(self) -> float:
+        return self("end") - self("start")
+
+    @property
+    def empty(self) -> bool:
+        return self.whole("bytes") == 0 and self("bits_per_second") == 0
+
+    @property
+    def sender(self) -> bool | None:
+        value = self.data.get("sender")
+        return value if isinstance(value, bool) else None
+
+
+def _results(document: _Object, text: str) -> Iterator[Result]:
+    if "error" in document:
+        raise ParseError(f"iperf3 reports: {document['error']}", text)
+    start, end = document.get("start"), document.get("end")
+    if not isinstance(start, dict) or not isinstance(end, dict) or _DUPLICATE in end or _DUPLICATE in document:
+        raise ParseError("no output of iperf3: start and end are missing", text)
+    test_start = start.get("test_start")
+    if not isinstance(test_start, dict) or test_start.get("protocol") not in {"TCP", "UDP", "SCTP"}:
+        raise ParseError("no output of iperf3: start.test_start is missing", text)
+    if not end or not isinstance(end.get("streams"), list) or not end["streams"]:
+        raise ParseError("truncated: the run has no summary", text)
+    test = str(test_start["protocol"]).lower()
+    client = "accepted_connection" not in start
+    both = any(name.endswith("_bidir_reverse") for name in end)
+    times = [reader.duration for reader in _sums(end, text)] + [
+        reader("seconds") for reader in _sums(end, text) if reader.has("seconds")
+    ]
+    results = [*_streams(end, test, test_start, times, (client, both), text), *_totals(end, test, times, both, text)]
+    if not results:
+        raise ParseError("nothing was transferred", text)
+    _check_sums(end, text)
+    yield from results
+
+
+def _sums(end: _Object, text: str) -> list[_Reader]:
+    return [_Reader(f"end.{name}", value, text) for name, value in end.items() if name.startswith("sum")]
+
+
+def _role(reverse: bool) -> str:
+    return "RX-C" if reverse else "TX-C"
+
+
+def _streams(
+    end: _Object, test: str, test_start: _Object, times: list[float], place: tuple[bool, bool], text: str
+) -> Iterator[Result]:
+    client, both = place
+    for index, stream in enumerate(end["streams"]):
+        if not isinstance(stream, dict):
+            raise ParseError(f"end.streams[{index}] is no object", text)
+        for side in ("udp", "sender", "receiver"):
+            if side not in stream:
+                continue
+            reader = _Reader(f"end.streams[{index}].{side}", stream[side], text)
+            if reader.empty:
+                continue
+            labels: dict[str, Label] = {"test": test, "stream": str(int(reader.whole("socket")))}
+            if side != "udp":
+                labels["direction"] = side
+            if both and reader.sender is not None:
+                labels["role"] = _role(not reader.sender if client else reader.sender)
+            local = reader.sender if reader.sender is not None else client and not test_start.get("reverse")
+            yield Result(labels, _figures(reader, side, bool(local), times, text))
+
+
+def _totals(end: _Object, test: str, times: list[float], both: bool, text: str) -> Iterator[Result]:
+    cpu: dict[str, float] = {}
+    if "cpu_utilization_percent" in end:
+        reader = _Reader("end.cpu_utilization_percent", end["cpu_utilization_percent"], text)
+        if reader.has("host_total") and reader.has("remote_total"):
+            cpu = {
+                "cpu_cores_local": reader("host_total") / 100,
+                "cpu_cores_remote": reader("remote_total") / 100,
+            }
+    for suffix in ("", "_bidir_reverse"):
+        names = [(name + suffix, side) for side, name in _SIDES.items() if name + suffix in end]
+        if not names and "sum" + suffix in end:
+            names = [("sum" + suffix, "udp")]
+        for name, side in names:
+            reader = _Reader(f"end.{name}", end[name], text)
+            if reader.empty:
+                if (
+                    test == "udp"
+                    and side == "receiver"
+                    and reader.has("packets")
+                    and not _Reader("end.sum_sent", end.get("sum_sent" + suffix, {}), text).data.get("bytes", 0) == 0
+                    and _is_client(end)
+                ):
+                    raise ParseError("100 % loss: the receiver got no datagram", text)
+                continue
+            labels: dict[str, Label] = {"test": test, "stream": "SUM"}
+            if side != "udp":
+                labels["direction"] = side
+            if both:
+                labels["role"] = _role(bool(suffix))
+            yield Result(labels, {**_figures(reader, side, False, times, text), **cpu})
+
+
+def _is_client(end: _Object) -> bool:
+    return bool(end)
+
+
+def _figures(reader: _Reader, side: str, local: bool, times: list[float], text: str) -> dict[str, float]:
+    """`local` says that this program itself sent, so that its socket's state is the sender's."""
+    size, rate, duration = reader.whole("bytes"), reader("bits_per_second"), reader.duration
+    if duration <= 0:
+        raise ParseError(f"{reader.place}: no time passed", text)
+    _check_rate(reader, [duration, *times, *([reader("seconds")] if reader.has("seconds") else [])], text)
+    figures = {
+        "throughput": rate,
+        "duration": duration,
+        "bytes_received" if side == "receiver" else "bytes_sent": size,
+    }
+    if side == "sender" and reader.has("retransmits"):
+        figures["retransmits"] = reader.whole("retransmits")
+    if side == "sender" and local:
+        if reader.has("max_snd_cwnd") and reader.whole("max_snd_cwnd"):
+            figures["congestion_window"] = reader.whole("max_snd_cwnd")
+        figures |= _round_trip(reader, text)
+    if reader.has("packets"):
+        figures |= _datagrams(reader, side, text)
+    return figures
+
+
+def _round_trip(reader: _Reader, text: str) -> dict[str, float]:
+    if not all(reader.has(name) for name in ("min_rtt", "mean_rtt", "max_rtt")):
+        return {}
+    low, mean, high = (reader(name) for name in ("min_rtt", "mean_rtt", "max_rtt"))
+    if high == 0:
+        return {}
+    if not low <= mean <= high:
+        raise ContradictionError(f"{reader.place}: a mean_rtt of {mean:g} µs outside {low:g} µs to {high:g} µs", text)
+    return {"round_trip_time_min": low / 1e6, "round_trip_time_mean": mean / 1e6, "round_trip_time_max": high / 1e6}
+
+
+def _datagrams(reader: _Reader, side: str, text: str) -> dict[str, float]:
+    total = reader.whole("packets")
+    if side == "sender":
+        return {"packets_sent": total} if total else {}
+    lost, percent = reader.whole("lost_packets"), reader.exact("lost_percent")
+    if total == 0:
+        raise ParseError(f"{reader.place}: no datagram arrived", text)
+    computed = 100 * lost / total
+    if lost > total or not math.isclose(float(percent), computed, rel_tol=1e-4, abs_tol=1e-6):
+        raise ContradictionError(
+            f"{reader.place}: {lost:g} ÷ {total:g} = {computed:g} %, but lost_percent is {percent}", text
+        )
+    if lost == total:
+        raise ParseError(f"100 % loss in {reader.place}", text)
+    figures = {
+        "jitter": reader("jitter_ms") / 1e3,
+        "packets_lost": lost,
+        "packet_loss": lost / total,
+        "packets_sent": total,
+        "packets_received": total - lost,
+    }
+    if reader.has("out_of_order"):
+        figures["packets_out_of_order"] = reader.whole("out_of_order")
+    return figures
+
+
+def _check_rate(reader: _Reader, times: list[float], text: str) -> None:
+    """8 × bytes ÷ time = bit/s, by one of the times printed: UDP's `sum` ends with the receiver but counts the sender's.
+
+    3.0 and 3.1 print six significant digits, so that is how near they have to be.
+    """
+    size, rate = reader("bytes"), reader("bits_per_second")
+    if not any(time > 0 and math.isclose(8 * size / time, rate, rel_tol=2e-5) for time in times):
+        raise ContradictionError(
+            f"{reader.place}: {size:.0f} byte × 8 ÷ {times[0]:g} s = {8 * size / times[0]:.6g} bit/s,"
+            f" but bits_per_second is {rate:.6g}",
+            text,
+        )
+
+
+def _check_sums(end: _Object, text: str) -> None:
+    """A sum is the sum of its streams."""
+    for name, side in (("sum_sent", "sender"), ("sum_received", "receiver")):
+        if name not in end or any(side not in stream for stream in end["streams"]):
+            continue
+        total = _Reader(f"end.{name}", end[name], text)
+        reverse = end.get(name + "_bidir_reverse")
+        whole = total.whole("bytes") + (
+            _Reader(f"end.{name}_bidir_reverse", reverse, text).whole("bytes") if reverse else 0
+        )
+        parts = sum(_Reader("end.streams[]", stream[side], text).whole("bytes") for stream in end["streams"])
+        if whole != parts:
+            raise ContradictionError(
+                f"end.{name}: the streams add up to {parts:.0f} byte, but {whole:.0f} byte is printed", text
+            )
