@@ -233,8 +233,8 @@ class _Rounds:
     decide: Decide
 
     def run(self, number: int) -> None:
-        recorded = [stand.rounds for stand in self.standing.values() if stand.rounds is not None]
-        cap = max(recorded) if recorded else self.group.looks[-1]
+        recorded = [number for stand in self.standing.values() for number in stand.rounds or ()]
+        cap = max(recorded) + 1 if recorded else self.group.looks[-1]
         attempts = 1 if recorded else 1 + max(1, math.ceil(REPEATS * cap))
         attempt = 1
         looks = () if recorded else self.group.looks
@@ -266,7 +266,7 @@ class _Rounds:
         bad: list[tuple[Slot, tuple[Status, str]]] = []
         for slot in self.rng.sample(slots, len(slots)):
             stand = self.standing[stand_key(self.site, slot.cells[0])]
-            if stand.rounds is not None and number >= stand.rounds:
+            if stand.rounds is not None and number not in stand.rounds:
                 continue
             load = slot.load
             planned = registry.find("tools", slot.cells[0].tool).planned(load)

@@ -34,15 +34,18 @@ class Reading:
     elapsed: float
     problem: str | None = None
     results: tuple[Result, ...] | None = None
-    note: str = ""
 
 
 class Stand(Protocol):
     """A server that can be loaded."""
 
-    limit: PhysicalLimit | None
-    rounds: int | None
-    """How many readings there are at most; None when it can be measured again and again."""
+    @property
+    def limit(self) -> PhysicalLimit | None:
+        """What the wire between client and server can carry, where that is known."""
+
+    @property
+    def rounds(self) -> Sequence[int] | None:
+        """The rounds that were recorded; None when it can be measured again and again."""
 
     def read(self, cell: Cell, load: Any, number: int) -> Reading:
         """Run the tool once, or give the recording of round `number`."""
@@ -96,35 +99,37 @@ def stand_up(site: Site, cell: Cell) -> Stand:
     Raises StandError, CommandFailed or MissingTool; nothing is left behind then.
     """
     if isinstance(site, Recordings):
-        return RecordedStand(tuple(site.recordings(cell)), site)
+        found = {recording.round: recording for recording in site.recordings(cell)}
+        network = registry.find("networks", cell.axis("network", "host"))
+        return RecordedStand(found, _limit(site.link_rate(cell), network.OVERHEAD, cell))
     with ExitStack() as undo:
         stand = _stand_up_on_hosts(site, cell, undo)
         stand.undo = undo.pop_all()
         return stand
 
 
-@dataclass
+@dataclass(frozen=True)
 class RecordedStand:
-    """The recordings of one slot."""
+    """The recordings of one slot, by round."""
 
-    found: Sequence[Recording]
-    site: Recordings
-    limit: PhysicalLimit | None = None
+    found: Mapping[int, Recording]
+    limit: PhysicalLimit | None
 
     @property
-    def rounds(self) -> int | None:
-        """One round per recording."""
-        return len(self.found)
+    def rounds(self) -> Sequence[int] | None:
+        """The rounds that were recorded."""
+        return tuple(self.found)
 
     def read(self, cell: Cell, load: Any, number: int) -> Reading:  # noqa: ARG002 - recorded with what load it was
         """The recording of round `number`."""
         recording = self.found[number]
-        return Reading((recording.source,), recording.text, 0.0, None, recording.results, recording.note)
+        return Reading((recording.source,), recording.text, 0.0, None, recording.results)
 
     def evidence(self) -> Mapping[str, str]:
-        """Where the figures come from and what its author said of them."""
-        notes = dict.fromkeys(recording.note for recording in self.found if recording.note)
-        return {"recorded": ", ".join(r.source for r in self.found), **({"note": "; ".join(notes)} if notes else {})}
+        """Where the figures come from and what was said of them."""
+        notes = dict.fromkeys(recording.note for recording in self.found.values() if recording.note)
+        sources = ", ".join(recording.source for recording in self.found.values())
+        return {"recorded": sources, **({"note": "; ".join(notes)} if notes else {})}
 
     def unproven(self) -> str | None:
         """A recording cannot be proven or disproven."""
@@ -145,7 +150,7 @@ class LiveStand:
     endpoint: Endpoint
     limit: PhysicalLimit | None
     undo: ExitStack = field(default_factory=ExitStack)
-    rounds: int | None = None
+    rounds: Sequence[int] | None = None
     counted: tuple[int, int] = (0, 0)
 
     def read(self, cell: Cell, load: Any, number: int) -> Reading:  # noqa: ARG002 - live rounds are alike
@@ -215,10 +220,15 @@ def _stand_up_on_hosts(site: Hosts, cell: Cell, undo: ExitStack) -> LiveStand:
     sandbox = runtime.start(server_pod, command, cell.limits, site.files, site.run_id)
     undo.callback(sandbox.stop)
     _await_server(server_pod, transport, port, sandbox, cell)
-    limit = None
-    if site.link_rate and cell.placement == "cross-node":
-        limit = PhysicalLimit(*tcp_limit(site.link_rate, network.OVERHEAD))
+    limit = _limit(site.link_rate, network.OVERHEAD, cell)
     return LiveStand(cell, sandbox, client_pod, server_pod, Endpoint(server_pod.address, port), limit)
+
+
+def _limit(link_rate: float | None, overhead: int, cell: Cell) -> PhysicalLimit | None:
+    """The wire's limit; traffic on one node never meets the wire, and datagrams have no TCP headers."""
+    if not link_rate or cell.placement != "cross-node" or getattr(cell.load, "udp", False):
+        return None
+    return PhysicalLimit(*tcp_limit(link_rate, overhead))
 
 
 def _listening(pod: Pod, transport: str, port: int) -> bool:

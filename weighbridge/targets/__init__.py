@@ -62,6 +62,8 @@ class Recording:
     text: str = ""
     results: tuple[Result, ...] | None = None
     note: str = ""
+    round: int = 0
+    """Recordings of the same round were made together and may be compared."""
 
 
 @runtime_checkable
@@ -70,6 +72,9 @@ class Recordings(Protocol):
 
     def recordings(self, cell: Cell) -> Sequence[Recording]:
         """Every recorded measurement of a cell, in the order of their rounds; none when there is none."""
+
+    def link_rate(self, cell: Cell) -> float | None:
+        """The line rate between the machines, bit/s; None when nobody wrote it down."""
 
     def describe(self) -> dict[str, str]:
         """What is known about the machines they were made on."""
