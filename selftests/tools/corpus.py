@@ -1,37 +1,40 @@
-"""Recorded outputs and what each must give: data/<tool>/*.txt with <name>.json beside it."""
+"""Recorded tool outputs and what each has to become: `data/<tool>/<name>.txt` beside `<name>.json`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from weighbridge.errors import ParseError
 from weighbridge.metrics import metric
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parent.parent / "data"
 
 
-def cases(tool: str) -> Iterator[Any]:
-    """Yield every recorded output of a tool as a pytest parameter named after its file."""
-    for path in sorted((DATA / tool).glob("*.txt")):
-        yield pytest.param(path, id=path.stem)
+def cases(tool: str) -> list[ParameterSet]:
+    """All recorded outputs of a tool, as pytest parameters."""
+    return [pytest.param(path, id=path.stem) for path in sorted((DATA / tool).glob("*.txt"))]
 
 
-def check(tool_module: Any, path: Path) -> None:
-    """Assert that the output gives exactly the results, or the error, written beside it."""
-    text = path.read_bytes().decode("utf-8", "replace")
-    expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+def read(path: Path) -> str:
+    """Return the output as it was captured, with its own line ends."""
+    return path.read_bytes().decode(errors="replace")
+
+
+def check(tool: Any, path: Path) -> None:
+    """Parse the output and compare it with the JSON beside it, names of metrics included."""
+    expected = json.loads(path.with_suffix(".json").read_text())
     if "error" in expected:
         with pytest.raises(ParseError) as caught:
-            tool_module.parse(text)
-        assert expected["error"] in caught.value.reason
+            tool.parse(read(path))
+        assert expected["error"] in str(caught.value)
         return
-    results = tool_module.parse(text)
-    assert [dict(result.labels) for result in results] == [result["labels"] for result in expected["results"]]
-    for result, wanted in zip(results, expected["results"], strict=True):
-        assert result.metrics == pytest.approx(wanted["metrics"], rel=1e-9, abs=1e-15)
-        assert all(metric(name) for name in result.metrics)
+    found = [{"labels": dict(result.labels), "metrics": dict(result.metrics)} for result in tool.parse(read(path))]
+    assert [result["labels"] for result in found] == [result["labels"] for result in expected["results"]]
+    for result, wanted in zip(found, expected["results"], strict=True):
+        assert {metric(name).name for name in result["metrics"]} == wanted["metrics"].keys()
+        assert result["metrics"] == pytest.approx(wanted["metrics"], rel=1e-9, abs=1e-12)

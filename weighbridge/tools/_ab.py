@@ -45,13 +45,15 @@ _FIELDS = {
         "served": r"Percentage of the requests served within a certain time \(ms\)",
     }.items()
 }
-_ROW = re.compile(rf"(Connect|Processing|Waiting|Total):\s*{_INT}\s+{_INT}\s+(?:([0-9]{{1,12}}\.[0-9])\s+{_INT}\s+)?{_INT}\Z")
+_DEVIATION_AND_MEDIAN = rf"(?:([0-9]{{1,12}}\.[0-9])\s+{_INT}\s+)?"
+_ROW = re.compile(rf"(Connect|Processing|Waiting|Total):\s*{_INT}\s+{_INT}\s+{_DEVIATION_AND_MEDIAN}{_INT}\Z")
 _SERVED = re.compile(rf"{_INT}%\s+{_INT}(?:\s+\((?:longest|last) request\))?\Z")
 _LAST_SERVED = re.compile(rf"100%\s+{_INT}\s+\((?:longest|last) request\)\Z")
 _PLAIN = re.compile(
     r"(?:Server (?:Software|Hostname|Port|Temp Key)|SSL/TLS Protocol|TLS Server Name|Document Path):"
     r"|(?:Number of (?:workers|requests)|Concurrency achieved|Rampup delay|Keep-Alive aborts):\s*[0-9]"
-    r"|(?:ERROR|WARNING): The median and mean for the [a-z ]+ are (?:more than twice the standard|not within a normal deviation)\Z"
+    r"|(?:ERROR|WARNING): The median and mean for the [a-z ]+ are "
+    r"(?:more than twice the standard|not within a normal deviation)\Z"
     r"|deviation apart\. These results are NOT reliable\.\Z|These results are probably not that reliable\.\Z"
     r"|\Z"
 )
@@ -81,79 +83,83 @@ class Report:
         if (match := _SERVED.match(line)) and "served" in self.fields:
             percent = int(match[1])
             self.ended = _LAST_SERVED.match(line) is not None
-            return self.served.setdefault(percent, int(match[2])) == int(match[2]) and self.ended == (percent == PERCENTS[-1])
+            fresh = percent not in self.served
+            self.served[percent] = int(match[2])
+            return fresh and self.ended == (percent == PERCENTS[-1])
         return _PLAIN.match(line) is not None
 
+    @property
+    def may_end(self) -> bool:
+        """Whether the connection times may be the end: a single request has no percentages, nor has -d."""
+        return "Total" in self.rows and "served" not in self.fields
+
     def number(self, name: str) -> int:
-        """A whole number that may not be absent; ParseError if it is."""
+        """Return a whole number that may not be absent; ParseError if it is."""
         return int(self.text(name))
 
     def text(self, name: str) -> str:
-        """A figure as printed; ParseError when its line is absent."""
+        """Return a figure as printed; ParseError when its line is absent."""
         if name not in self.fields:
             raise ParseError(f"truncated: the ab report has no {name.replace('_', ' ')!r} line")
         return self.fields[name][1]
 
     def optional(self, name: str) -> int | None:
-        """A whole number, None when its line is absent or names none."""
+        """Return a whole number, None when its line is absent or names none."""
         match = self.fields.get(name)
         return int(match[1]) if match is not None and match[1] is not None else None
 
 
 def reports(text: str) -> Iterator[Report]:
-    """Each report in the text, in order.
+    """Yield each report in the text, in order.
 
-    Raises ParseError at a line that cannot be ab's and at a benchmark without a report.
+    Raises ParseError at a line that cannot be ab's and at a benchmark without a whole report.
     """
-    lines = [line.strip() for line in text.split("\n")]
-    version, begun, report = "", False, None
+    for version, lines in _runs([line.strip() for line in text.split("\n")]):
+        first = next((index for index, line in enumerate(lines) if line.startswith(_FIRST)), None)
+        if first is not None:
+            yield _read(Report(version), lines[first:], text)
+        elif version:
+            raise ParseError("truncated: the ab run printed no report", text)
+
+
+def _runs(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Cut the text where a banner, or without banners a further report, starts; versions as in the banner."""
+    version, run, seen = "", list[str](), set[str]()
+    for line in lines:
+        banner = _BANNER.match(line[:200])
+        opening = next((start for start in _FIRST if line.startswith(start)), "")
+        if banner or (opening and opening in seen):
+            yield version, [*run, ""]
+            version, run, seen = banner[1] if banner else "", [], set()
+        seen.add(opening)
+        run.append(line)
+    yield version, run
+
+
+def _read(report: Report, lines: Sequence[str], text: str) -> Report:
     for index, line in enumerate(lines):
-        if banner := _BANNER.match(line[:200]):
-            if report is not None and _complete_without_percentages(report):
-                yield report
-                report = None
-            if report is not None or begun:
-                raise ParseError("truncated: an ab run has no report before the next one starts", text)
-            version, begun = banner[1], True
-        elif report is None:
-            if line.startswith(_FIRST):
-                report = Report(version)
-                _take(report, line, text)
-        elif _complete_without_percentages(report) and _is_foreign(report, line):
-            yield report
-            report, begun = (Report(version), True) if line.startswith(_FIRST) else (None, False)
-            if report is not None:
-                _take(report, line, text)
-        else:
-            _take(report, line, text)
-            report.whole_last_line |= "Total" in report.rows and index < len(lines) - 1
-            if report.ended:
-                yield report
-                report, begun = None, False
-    if report is not None and _complete_without_percentages(report):
-        yield report
-    elif report is not None:
+        if report.may_end and not _continues(line):
+            return report
+        if not report.take(line):
+            raise ParseError(f"truncated or garbled: {line[:200]!r} is no line of an ab report", text)
+        report.whole_last_line |= report.may_end and index < len(lines) - 1
+        if report.ended:
+            return report
+    if report.optional("complete") == 0:
+        raise ParseError("no request completed: Complete requests: 0", text)
+    if not report.may_end:
         raise ParseError("truncated: the ab report stops before its longest request", text)
-    elif begun:
-        raise ParseError("truncated: the ab run printed no report", text)
+    return report
 
 
-def _take(report: Report, line: str, text: str) -> None:
-    if not report.take(line):
-        raise ParseError(f"truncated or garbled: {line[:200]!r} is no line of an ab report", text)
+def _continues(line: str) -> bool:
+    """Whether a line below the Total row still belongs to the report."""
+    return _PLAIN.match(line) is not None or line.startswith("Percent")
 
 
-def _complete_without_percentages(report: Report) -> bool:
-    """Whether the connection times may be the end: a single request has no percentages, nor has -d."""
-    return "Total" in report.rows and "served" not in report.fields
-
-
-def _is_foreign(report: Report, line: str) -> bool:
-    return line.startswith(_FIRST) or not (_PLAIN.match(line) or _FIELDS["served"].match(line) or line.startswith("Percent"))
-
-
-def rows_of(report: Report, name: str) -> Sequence[str | None]:
-    """A row of the connection times: min, mean, sd, median, max; sd and median are None under -S."""
+def rows_of(report: Report, name: str) -> tuple[str, str, str | None, str | None, str]:
+    """Return a row of the connection times: min, mean, sd, median, max; sd and median are None under -S."""
     if name not in report.rows:
         raise ParseError(f"truncated: the ab report has no {name!r} row")
-    return report.rows[name].groups()[1:]
+    match = report.rows[name]
+    return match[2], match[3], match.group(4), match.group(5), match[6]

@@ -26,7 +26,7 @@ _ABRIDGED = re.compile(r"[.…。]{1,}\Z")
 
 
 def bucket(seconds: float) -> float:
-    """How much the values of one bucket can differ, in seconds."""
+    """Return how much the values of one bucket can differ, in seconds."""
     microseconds = seconds * 1e6
     return 1e-6 * (2.0 ** (math.floor(math.log2(microseconds)) - 10) - 1) if microseconds >= 2048 else 0.0
 
@@ -68,17 +68,19 @@ class Spectrum:
         Raises ParseError when a part is missing without a mark, ContradictionError when parts disagree.
         """
         if self.maximum is None or self.mean is None or self.total is None or not self.closed:
-            raise ParseError("truncated: the latency spectrum has no closing #[Mean …], #[Max …], #[Buckets …] lines", output)
+            raise ParseError("truncated: the latency spectrum lacks its closing #[…] lines", output)
         top = Interval(self.maximum.low, self.maximum.high + bucket(self.maximum.high))
         in_order("mean latency beside #[Max", self.mean, top, "s", output)
         for percent, value in percentiles:
             in_order(f"{percent:g} % latency beside #[Max", value, top, "s", output)
             if percent == 100 and not value.meets(top):
-                raise ContradictionError(f"100 % of latencies within {value.high:.7g} s, but #[Max = {self.maximum.low:.7g} s", output)
+                within, largest = value.high, self.maximum.low
+                raise ContradictionError(f"all latencies within {within:.7g} s, but #[Max = {largest:.7g} s", output)
         for (low, share, count), (high, next_share, next_count) in zip(self.rows, self.rows[1:], strict=False):
             in_order("latency spectrum falls", low, high, "s", output)
             if share > next_share or count > next_count:
-                raise ContradictionError(f"latency spectrum falls from {share:g} ({count}) to {next_share:g} ({next_count})", output)
+                reason = f"latency spectrum falls from {share:g} ({count}) to {next_share:g} ({next_count})"
+                raise ContradictionError(reason, output)
         if self.titled and not self.abridged:
             self._check_end(top, output)
 

@@ -38,11 +38,11 @@ FileName = Annotated[str, AfterValidator(_file)]
 
 
 def header_options(headers: Mapping[str, str]) -> list[str]:
-    """`-H "Name: value"` for each header, as wrk, wrk2 and ab take it."""
+    """Return `-H "Name: value"` for each header, as wrk, wrk2 and ab take it."""
     return [part for name, value in headers.items() for part in ("-H", f"{name}: {value}")]
 
 
 def url(server: Endpoint) -> str:
-    """The server's plain HTTP address; an IPv6 host gets its brackets (RFC 3986)."""
+    """Return the server's plain HTTP address; an IPv6 host gets its brackets (RFC 3986)."""
     host = f"[{server.host}]" if ":" in server.host else server.host
     return f"http://{host}:{server.port}/{server.path.removeprefix('/')}"

@@ -23,31 +23,31 @@ class Interval:
     high: float
 
     def __mul__(self, other: Interval) -> Interval:
-        """Every product of two members."""
+        """Return every product of two members."""
         return Interval(self.low * other.low, self.high * other.high)
 
     def __truediv__(self, other: Interval) -> Interval:
-        """Every quotient of two members; the upper end is infinite where the divisor can be zero."""
+        """Return every quotient of two members; the upper end is infinite where the divisor can be zero."""
         high = self.high / other.low if other.low > 0 else math.inf
         return Interval(self.low / other.high if other.high > 0 else 0.0, high)
 
     def widened(self, amount: float) -> Interval:
-        """The range with `amount` more at either end."""
+        """Return the range with `amount` more at either end."""
         return Interval(max(self.low - amount, 0.0), self.high + amount)
 
     def meets(self, other: Interval) -> bool:
-        """Whether a common value exists."""
+        """Tell whether a common value exists."""
         slack = _BINARY_NOISE * max(abs(self.low), abs(other.low), 1e-300)
         return self.low <= other.high + slack and other.low <= self.high + slack
 
 
 def exact(value: float) -> Interval:
-    """A value that was not rounded, such as a count."""
+    """Return a value that was not rounded, such as a count."""
     return Interval(value, value)
 
 
 def printed(text: str, scale: float = 1.0) -> Interval:
-    """The range that prints as `text`: half a unit of its last digit to either side, times `scale`."""
+    """Return the range that prints as `text`: half a unit of its last digit to either side, times `scale`."""
     decimals = len(text.partition(".")[2])
     half = 0.5 * 10.0**-decimals
     value = float(text)

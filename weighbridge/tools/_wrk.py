@@ -42,8 +42,9 @@ _TRANSFER = re.compile(rf"Transfer/sec:\s+{_BYTES}\Z")
 _RULE = re.compile(r"-{10,}\Z")
 
 _ERROR = re.compile(
-    r"unable to (?:connect|create|initialize|record)\b|invalid URL\b|number of connections must be\b"
-    r"|Throughput MUST be specified|Usage: wrk\b|unknown option|PANIC: |script error|We are about to crash"
+    r"unable to (?:connect|resolve|create|initialize|record)\b|invalid URL\b|number of connections must be\b"
+    r"|Throughput MUST be specified|Usage: wrk\b|unknown option|PANIC: |We are about to crash"
+    r"|\S+: cannot open |\S+\.lua: \S*\.lua:[0-9]"
     r"|\S*(?:bash|sh|sudo|env|timeout)\b.*(?:not found|No such file|Permission denied)|.*: command not found"
     r"|(?:.*\s)?(?:Segmentation fault|Killed|Aborted|Terminated)\b",
 )
@@ -57,7 +58,7 @@ def whole_seconds(value: float) -> float:
 
 
 def parse(tool: str, text: str) -> tuple[Result, ...]:
-    """Every report in `text`, in order; see `weighbridge.tools.Tool.parse`."""
+    """Return every report in `text`, in order; see `weighbridge.tools.Tool.parse`."""
     lines = [line.strip() for line in text.split("\n")]
     for line in lines:
         if _ERROR.match(line[:400]):
@@ -66,13 +67,15 @@ def parse(tool: str, text: str) -> tuple[Result, ...]:
     started = sum(1 for line in lines if _RUNNING.match(line))
     by_url = any(report.url or report.overall for report in reports)
     if not reports or (started > len(reports) and not by_url):
-        begun = started > 0 or any(line.startswith("Running ") for line in lines)
-        raise ParseError(f"truncated: a {tool} run has no summary" if begun else f"no {tool} output: it holds no report", text)
-    return tuple(Result(_labels(report, index, len(reports)), _metrics(report, text)) for index, report in enumerate(reports))
+        if any(line.startswith("Running ") for line in lines):
+            raise ParseError(f"truncated: a {tool} run has no summary", text)
+        raise ParseError(f"no {tool} output: it holds no report", text)
+    count = len(reports)
+    return tuple(Result(_labels(report, index, count), _metrics(report, text)) for index, report in enumerate(reports))
 
 
 def select(tool: str, results: Sequence[Result], *, percentiles: bool) -> Mapping[str, float]:
-    """The only result's figures; ParseError when there is not exactly one or its percentiles are missing."""
+    """Return the only result's figures; ParseError when there is not exactly one or its percentiles are missing."""
     if len(results) != 1:
         raise ParseError(f"{len(results)} {tool} results where one run was made")
     metrics = results[0].metrics
@@ -107,7 +110,7 @@ class _Report:
 
     @property
     def overall(self) -> bool:
-        """Whether it sums up several URLs."""
+        """Tell whether it sums up several URLs."""
         return self.requests is not None and self.requests[1] is not None
 
     def take(self, line: str) -> bool:
@@ -167,7 +170,7 @@ def _labels(report: _Report, index: int, count: int) -> Mapping[str, Label]:
 
 
 def _value(match: re.Match[str], group: int, units: Mapping[str, float]) -> float:
-    return float(match[group]) * units[match[group + 1]]
+    return round(float(match[group]) * units[match[group + 1]], 12)  # 1.04 × 1e-3 is not 0.00104 in binary
 
 
 def _interval(match: re.Match[str], group: int, units: Mapping[str, float]) -> Interval:
@@ -175,7 +178,8 @@ def _interval(match: re.Match[str], group: int, units: Mapping[str, float]) -> I
 
 
 def _metrics(report: _Report, text: str) -> Mapping[str, float]:
-    latency, rates, requests, rate, transfer = report.latency, report.rates, report.requests, report.rate, report.transfer
+    latency, rates = report.latency, report.rates
+    requests, rate, transfer = report.requests, report.rate, report.transfer
     if latency is None or rates is None or requests is None or rate is None or transfer is None:
         raise ParseError("truncated: Latency, Req/Sec, requests or Requests/sec is missing from the report", text)
     done, failed = int(requests[2]), int(report.status[1]) if report.status else 0
@@ -222,11 +226,12 @@ def _add_percentiles(metrics: dict[str, float], table: _Table) -> None:
 
 
 def _check_totals(requests: re.Match[str], rate: re.Match[str], transfer: re.Match[str], text: str) -> None:
-    done, elapsed = exact(int(requests[2])), _interval(requests, 3, _TIME_UNITS)
-    seconds = _value(requests, 3, _TIME_UNITS)
-    agree(f"requests ÷ duration = {requests[2]} ÷ {seconds:g} s", done / elapsed, printed(rate[1]), "1/s", text)
+    elapsed, seconds = _interval(requests, 3, _TIME_UNITS), _value(requests, 3, _TIME_UNITS)
+    what = f"requests ÷ duration = {requests[2]} ÷ {seconds:g} s"
+    agree(what, exact(int(requests[2])) / elapsed, printed(rate[1]), "1/s", text)
     received, transferred = _interval(requests, 5, _BINARY_UNITS), _interval(transfer, 1, _BINARY_UNITS)
-    agree(f"bytes ÷ duration = {requests[5]}{requests[6]}B ÷ {seconds:g} s", received / elapsed, transferred, "byte/s", text)
+    what = f"bytes ÷ duration = {requests[5]}{requests[6]}B ÷ {seconds:g} s"
+    agree(what, received / elapsed, transferred, "byte/s", text)
 
 
 def _check_latency(report: _Report, latency: re.Match[str], rates: re.Match[str], text: str) -> None:
@@ -234,28 +239,35 @@ def _check_latency(report: _Report, latency: re.Match[str], rates: re.Match[str]
         if float(share) > 100:
             raise ContradictionError(f"{share} % of values within one standard deviation", text)
     mean, third = _interval(latency, 1, _TIME_UNITS), _interval(latency, 5, _TIME_UNITS)
-    if report.third == "Max":
-        # A histogram's mean lies amid the buckets whose lower end it prints as the maximum.
-        in_order("mean latency beside the maximum", mean, third.widened(bucket(third.high)), "s", text)
+    # A histogram's mean and percentiles lie above the lower end of the bucket that it prints as the maximum.
+    largest = third.widened(bucket(third.high)) if report.third == "Max" else None
+    if largest is not None:
+        in_order("mean latency beside the maximum", mean, largest, "s", text)
         fastest = _interval(rates, 5, _METRIC_UNITS)
-        in_order("Req/Sec mean beside the maximum", _interval(rates, 1, _METRIC_UNITS), fastest.widened(fastest.high / 1024), "1/s", text)
+        fastest = fastest.widened(fastest.high / 1024)
+        in_order("Req/Sec mean beside the maximum", _interval(rates, 1, _METRIC_UNITS), fastest, "1/s", text)
     for table in report.tables:
         _check_table(table, text)
     if not report.tables:
         return
-    first = report.tables[0]
-    if first.spectrum.mean is not None and first.spectrum.stdev is not None:
-        agree("#[Mean", first.spectrum.mean, mean, "s", text)
-        agree("#[StdDeviation", first.spectrum.stdev, _interval(latency, 3, _TIME_UNITS), "s", text)
-    for percent, value, _ in first.rows:
-        if report.third == "Max":
-            in_order(f"{percent} % latency beside the maximum", value, third.widened(bucket(third.high)), "s", text)
+    for percent, value, _ in report.tables[0].rows:
+        if largest is not None:
+            in_order(f"{percent} % latency beside the maximum", value, largest, "s", text)
         elif float(percent) == 99:
             agree("99 % latency", value, third, "s", text)
-    if report.third == "Max" and first.spectrum.maximum is not None:
-        agree("#[Max", first.spectrum.maximum, third, "s", text)
-    if first.spectrum.total is not None and report.requests is not None and first.spectrum.total > int(report.requests[2]):
-        raise ContradictionError(f"{first.spectrum.total} latencies recorded, but only {report.requests[2]} requests", text)
+    _check_footer(report, report.tables[0].spectrum, latency, text)
+
+
+def _check_footer(report: _Report, spectrum: Spectrum, latency: re.Match[str], text: str) -> None:
+    """Compare the `#[…]` lines, which have three more digits, with the figures above and below them."""
+    if spectrum.mean is None or spectrum.stdev is None or spectrum.maximum is None or spectrum.total is None:
+        return
+    agree("#[Mean", spectrum.mean, _interval(latency, 1, _TIME_UNITS), "s", text)
+    agree("#[StdDeviation", spectrum.stdev, _interval(latency, 3, _TIME_UNITS), "s", text)
+    if report.third == "Max":
+        agree("#[Max", spectrum.maximum, _interval(latency, 5, _TIME_UNITS), "s", text)
+    if report.requests is not None and spectrum.total > int(report.requests[2]):
+        raise ContradictionError(f"{spectrum.total} latencies recorded, but only {report.requests[2]} requests", text)
 
 
 def _check_table(table: _Table, text: str) -> None:

@@ -37,11 +37,17 @@ CLOSED_LOOP = True
 _KBYTE = 1024.0
 _SINGLE_PRECISION = 3e-7
 """ab before 2.3 computes in `float`: three roundings of 2^-24 each, with room for a fourth."""
+_PREFIXES = {
+    "Connect": "connect_time",
+    "Processing": "processing_time",
+    "Waiting": "waiting_time",
+    "Total": "latency",
+}
 _GUESSED_RATE = 1000.0
 """Requests per second that `planned` assumes; a slower server only stretches the run."""
 
 _ERROR = re.compile(
-    r"apr_[a-z_]+(?:\(\))?: .*|Total of [0-9]+ requests completed|Test aborted after.*|SSL (?:read|write|handshake) failed.*"
+    r"apr_[a-z_]+(?:\(\)[a-z0-9. _:-]*)?: .*|Total of [0-9]+ requests completed|Test aborted after.*|SSL (?:read|write|handshake) failed.*"
     r"|\bab: .*|Usage: \S*ab\b.*|^socket: .*|command not found|Segmentation fault|^Killed\b|invalid URL|SSL not compiled in.*"
 )
 
@@ -53,7 +59,7 @@ class Load(tools.Load):
     concurrency: Count = Field(ge=1)
     keep_alive: bool = False
     body_file: FileName | None = None
-    headers: Headers = {}
+    headers: Headers = Field(default_factory=dict)
     duration: Duration | None = None
 
     @model_validator(mode="after")
@@ -66,7 +72,7 @@ class Load(tools.Load):
 
 
 def argv(program: str, load: Any, server: Endpoint) -> list[str]:
-    """The command line; `-t` comes before `-n` because it sets the number of requests to 50000."""
+    """Return the command line; `-t` comes before `-n` because it sets the number of requests to 50000."""
     return [
         program,
         "-q",
@@ -83,12 +89,12 @@ def argv(program: str, load: Any, server: Endpoint) -> list[str]:
 
 
 def planned(load: Any) -> float:
-    """The time limit, else the seconds the requests take at 1000 per second."""
+    """Return the time limit, else the seconds the requests take at 1000 per second."""
     return float(load.duration) if load.duration is not None else max(load.requests / _GUESSED_RATE, 1.0)
 
 
 def parse(text: str) -> tuple[Result, ...]:
-    """One result per report in the text.
+    """Return one result per report in the text.
 
     Raises ParseError when a report is missing, cut short, without a successful request or beside an
     error message; ContradictionError when its figures exclude each other.
@@ -96,6 +102,8 @@ def parse(text: str) -> tuple[Result, ...]:
     for line in text.split("\n"):
         if match := _ERROR.search(line[:400].strip()):
             raise ParseError(f"ab failed: {match[0][:200]}", text)
+    if "<table" in text and "</th><td" in text:
+        raise ParseError("ab printed HTML tables (-w); its plain text is needed", text)
     found = list(_ab.reports(text))
     if not found:
         raise ParseError("no ab output: it holds no report", text)
@@ -109,7 +117,7 @@ def parse(text: str) -> tuple[Result, ...]:
 
 
 def select(results: Sequence[Result], load: Any) -> Mapping[str, float]:
-    """The figures of the only run; ParseError when there is not exactly one, or fewer requests than asked for."""
+    """Return the figures of the only run; ParseError when there is not exactly one, or fewer requests than asked for."""
     if len(results) != 1:
         raise ParseError(f"{len(results)} ab results where one run was made")
     metrics = results[0].metrics
@@ -144,13 +152,17 @@ def _metrics(report: _ab.Report, text: str) -> Mapping[str, float]:
 
 
 def _ms(text: str) -> float:
-    """Milliseconds as printed, in seconds, without the noise of a binary division."""
+    """Return milliseconds as printed, in seconds, without the noise of a binary division."""
     return float(f"{text}e-3")
 
 
 def _errors(report: _ab.Report, complete: int) -> dict[str, float]:
     failed = report.number("failed")
-    counts: dict[str, float] = {"errors_write": report.optional("write") or 0, "errors_http": report.optional("status") or 0}
+    received = report.number("received")
+    counts: dict[str, float] = {
+        "errors_write": report.optional("write") or 0,
+        "errors_http": report.optional("status") or 0,
+    }
     causes = report.fields.get("causes")
     if failed and causes is None:
         raise ParseError(f"truncated: {failed} failed requests without their causes")
@@ -158,7 +170,7 @@ def _errors(report: _ab.Report, complete: int) -> dict[str, float]:
     values = [int(value) if value is not None else None for value in causes.groups()] if causes is not None else [0] * 4
     known = sum(value for value in values if value is not None)
     if known > failed:
-        raise ContradictionError(f"connect + receive + length + exceptions = {known}, but {failed} failed requests are printed")
+        raise ContradictionError(f"connect + receive + length + exceptions = {known}, but {failed} requests failed")
     if values[1] is None and known == failed:  # ab before 2.3 had no count of its own for receive errors
         values[1] = 0
     counts |= {name: value for name, value in zip(names, values, strict=True) if value is not None}
@@ -167,25 +179,22 @@ def _errors(report: _ab.Report, complete: int) -> dict[str, float]:
     if counts["errors_http"] == complete:
         raise ParseError(f"every response was an error: {complete} Non-2xx responses of {complete}")
     worst = max(counts.get(name, 0) for name in ("errors_connect", "errors_read", "errors_exception", "errors_write"))
-    if worst >= complete or report.number("received") == 0:
-        raise ParseError(f"every request failed: {failed} failures, {complete} complete, {report.number('received')} bytes received")
+    if worst >= complete or received == 0:
+        reason = f"every request failed: {failed} failures, {complete} complete, {received} bytes received"
+        raise ParseError(reason)
     return counts
 
 
 def _seconds(report: _ab.Report, complete: int) -> tuple[float, Interval]:
-    """The time taken and its range; of the readings of 2.0's broken decimals, the one the rate agrees with."""
+    """Return the time taken and its range; of 2.0's two readings, the one that the rate agrees with."""
     shown = report.text("seconds")
     whole, _, fraction = shown.partition(".")
-    readings = [] if fraction != fraction.lstrip("0") and len(fraction) > 3 and len(fraction) < 6 else [(float(shown), printed(shown))]
-    old = report.version.startswith("2.0") or len(fraction) != 3
-    if old and (len(fraction) == 3 or fraction[0] != "0"):
-        value = float(f"{whole}.{int(fraction):06d}")
-        readings.insert(0, (value, printed(f"{value:.6f}")))
+    readings = [(float(shown), printed(shown))]
+    if report.version.startswith("2.0") or len(fraction) > 3:
+        microseconds = f"{whole}.{int(fraction):06d}"
+        readings.insert(0, (float(microseconds), printed(microseconds)))
     rate = _slack(printed(report.text("rate")), report)
-    for reading in readings:
-        if (exact(complete) / reading[1]).meets(rate):
-            return reading
-    return readings[-1] if readings else (float(shown), printed(shown))
+    return next((reading for reading in readings if (exact(complete) / reading[1]).meets(rate)), readings[0])
 
 
 def _slack(interval: Interval, report: _ab.Report) -> Interval:
@@ -211,30 +220,29 @@ def _check(report: _ab.Report, seconds: tuple[float, Interval], kbyte: float, te
     if "transfer_sent" in report.fields and sent is not None:
         same(f"bytes sent ÷ time = {sent} ÷ {value:g} s", exact(sent) / elapsed, "transfer_sent", kbyte, "byte/s")
         both = Interval(low, received + sent) if low < received else exact(received + sent)
-        same(f"bytes both ways ÷ time = {received + sent} ÷ {value:g} s", both / elapsed, "transfer_total", kbyte, "byte/s")
+        what = f"bytes both ways ÷ time = {received + sent} ÷ {value:g} s"
+        same(what, both / elapsed, "transfer_total", kbyte, "byte/s")
     if report.number("body") > received:
         raise ContradictionError(f"{report.number('body')} bytes of HTML in {received} bytes transferred", text)
     _check_length(report, complete, concurrency, text)
 
 
 def _check_length(report: _ab.Report, complete: int, concurrency: int, text: str) -> None:
-    """Documents that passed ab's length check are all as long as the first; those in flight at the end add up to one each per client."""
+    """Refuse documents of another length than the first; each client may have read one more by the end."""
     length, body = report.optional("length"), report.number("body")
     if length is None or report.number("failed"):
         return
     if not length * complete <= body <= length * (complete + concurrency):
-        raise ContradictionError(
-            f"document length × requests = {length} × {complete} = {length * complete} bytes, but {body} bytes of HTML are printed", text
-        )
+        product = f"{length} × {complete} = {length * complete}"
+        raise ContradictionError(f"document length × requests = {product} bytes, but {body} of HTML are printed", text)
 
 
 def _times(report: _ab.Report, text: str) -> dict[str, float]:
     metrics: dict[str, float] = {}
-    for row, prefix in (("Connect", "connect_time"), ("Processing", "processing_time"), ("Waiting", "waiting_time"), ("Total", "latency")):
+    for row, prefix in _PREFIXES.items():
         if row == "Waiting" and row not in report.rows and "avg" in report.fields["columns"][0]:
             continue
         low, mean, stdev, median, high = _ab.rows_of(report, row)
-        assert low is not None and mean is not None and high is not None
         if not int(low) <= int(mean) <= int(high) or (median is not None and not int(low) <= int(median) <= int(high)):
             raise ContradictionError(f"{row}: min {low}, mean {mean}, median {median}, max {high} ms do not rise", text)
         metrics[f"{prefix}_min"], metrics[f"{prefix}_max"] = _ms(low), _ms(high)
@@ -249,12 +257,12 @@ def _times(report: _ab.Report, text: str) -> dict[str, float]:
 
 def _percentiles(report: _ab.Report, complete: int, text: str) -> dict[str, float]:
     if "served" not in report.fields:
-        total = {value for value in (_ab.rows_of(report, "Total")[index] for index in (0, 1, 3, 4)) if value is not None}
+        low, mean, _, median, high = _ab.rows_of(report, "Total")
         if complete > 1:
             if not (re.search(r"\bab\s(?:.*\s)?-[a-zA-Z]*d\b", text) and report.whole_last_line):
                 raise ParseError("truncated: the ab report has no percentages")
-        elif len(total) > 1:
-            raise ContradictionError(f"one request took {' and '.join(sorted(total))} ms", text)
+        elif {low, mean, median or low, high} != {low}:
+            raise ContradictionError(f"one request took min {low}, mean {mean}, median {median}, max {high} ms", text)
         return {}
     if tuple(report.served) != _ab.PERCENTS:
         raise ParseError("truncated: the ab report lacks some of its percentages")
@@ -262,6 +270,6 @@ def _percentiles(report: _ab.Report, complete: int, text: str) -> dict[str, floa
     if values != sorted(values):
         raise ContradictionError(f"percentiles fall: {', '.join(str(value) for value in values)} ms", text)
     longest = _ab.rows_of(report, "Total")[4]
-    if longest is None or int(longest) != values[-1]:
-        raise ContradictionError(f"the longest request took {values[-1]} ms, but the Total row's max is {longest} ms", text)
+    if int(longest) != values[-1]:
+        raise ContradictionError(f"longest request {values[-1]} ms, but the Total row's max is {longest} ms", text)
     return {percentile(str(percent)): _ms(str(value)) for percent, value in report.served.items() if percent < 100}

@@ -34,7 +34,7 @@ class Load(tools.Load):
     connections: Count = Field(ge=1)
     duration: Duration
     latency: bool = True
-    headers: Headers = {}
+    headers: Headers = Field(default_factory=dict)
     script: FileName | None = None
 
     _whole_seconds = field_validator("duration")(_wrk.whole_seconds)
@@ -47,7 +47,7 @@ class Load(tools.Load):
 
 
 def argv(program: str, load: Any, server: Endpoint) -> list[str]:
-    """The command line."""
+    """Return the command line."""
     return [
         program,
         f"-t{load.threads}",
@@ -61,12 +61,12 @@ def argv(program: str, load: Any, server: Endpoint) -> list[str]:
 
 
 def planned(load: Any) -> float:
-    """The seconds one run should take."""
+    """Return the seconds one run should take."""
     return float(load.duration)
 
 
 def parse(text: str) -> tuple[Result, ...]:
-    """One result per run in the text.
+    """Return one result per run in the text.
 
     Raises ParseError when a run is missing, cut short, without an answered request or an error
     message; ContradictionError when its figures exclude each other.
@@ -75,5 +75,5 @@ def parse(text: str) -> tuple[Result, ...]:
 
 
 def select(results: Sequence[Result], load: Any) -> Mapping[str, float]:
-    """The figures of the only run, with percentiles if the load asks for them; ParseError otherwise."""
+    """Return the figures of the only run, with percentiles if the load asks for them; ParseError otherwise."""
     return _wrk.select("wrk", results, percentiles=load.latency)
