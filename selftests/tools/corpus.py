@@ -21,7 +21,7 @@ def cases(tool: str) -> list[ParameterSet]:
 
 
 def read(path: Path) -> str:
-    """The output as it was captured, with its own line ends."""
+    """Return the output as it was captured, with its own line ends."""
     return path.read_bytes().decode(errors="replace")
 
 
