@@ -47,8 +47,9 @@ _GUESSED_RATE = 1000.0
 """Requests per second that `planned` assumes; a slower server only stretches the run."""
 
 _ERROR = re.compile(
-    r"apr_[a-z_]+(?:\(\)[a-z0-9. _:-]*)?: .*|Total of [0-9]+ requests completed|Test aborted after.*|SSL (?:read|write|handshake) failed.*"
-    r"|\bab: .*|Usage: \S*ab\b.*|^socket: .*|command not found|Segmentation fault|^Killed\b|invalid URL|SSL not compiled in.*"
+    r"apr_[a-z_]+(?:\(\)[a-z0-9. _:-]*)?: .*|Total of [0-9]+ requests completed|Test aborted after.*"
+    r"|SSL (?:read|write|handshake) failed.*|SSL not compiled in.*|\bab: .*|Usage: \S*ab\b.*|invalid URL"
+    r"|^socket: .*|command not found|Segmentation fault|^Killed\b"
 )
 
 
@@ -117,7 +118,7 @@ def parse(text: str) -> tuple[Result, ...]:
 
 
 def select(results: Sequence[Result], load: Any) -> Mapping[str, float]:
-    """Return the figures of the only run; ParseError when there is not exactly one, or fewer requests than asked for."""
+    """Return the figures of the only run; ParseError unless there is one, with the requests asked for."""
     if len(results) != 1:
         raise ParseError(f"{len(results)} ab results where one run was made")
     metrics = results[0].metrics
