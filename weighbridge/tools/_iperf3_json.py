@@ -1,4 +1,4 @@
-"""Reading iperf3's `-J` and `--json-stream`, 3.0 to 3.19; fields from `iperf_print_results` in its `src/iperf_api.c`."""
+"""Reading iperf3's `-J` and `--json-stream`, fields from `iperf_print_results` in its `src/iperf_api.c`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -16,6 +17,7 @@ from weighbridge.tools._iperf_printed import LONGEST_TEXT, command
 _BEGIN = re.compile(r"^\s*\{\s*(?:$|[\"}])", re.MULTILINE)
 _LARGEST = Decimal(10) ** 18
 _ECHO = re.compile(r".{0,200}[$#%>]\s*\Z|\s*\Z|\s*(?:warning: .*)\Z", re.IGNORECASE)
+_ERROR = re.compile(r"\berror\b|\binterrupt|refused|unreachable|unable to|failed", re.IGNORECASE)
 _DUPLICATE = "\0duplicate"
 # A side of which the program was told nothing is all zeros.
 _SIDES = {"sender": "sum_sent", "receiver": "sum_received"}
@@ -53,7 +55,7 @@ def _documents(text: str) -> Iterator[_Object]:
     )
     position, begun = 0, None
     while begins := _BEGIN.search(text, position):
-        _between(text[position : begins.start()], text)
+        _between(text[position : begins.start()], text, leading=position == 0)
         start = text.index("{", begins.start())
         try:
             document, position = decoder.raw_decode(text, start)
@@ -79,10 +81,11 @@ def _documents(text: str) -> Iterator[_Object]:
     _between(text[position:], text)
 
 
-def _between(text: str, output: str) -> None:
-    """Only a shell's prompt and the echoed command may stand around a document."""
+def _between(text: str, output: str, *, leading: bool = False) -> None:
+    """Refuse anything but a shell's prompt and echoed command around a document, and error text before the first."""
     for line in text.splitlines():
-        if len(line) > 1000 or not (_ECHO.match(line) or command(line)):
+        fits = not _ERROR.search(line) if leading else _ECHO.match(line) or command(line)
+        if len(line) > 1000 or not fits:
             raise ParseError(f"text around the JSON: {line.strip()[:200]!r}", output)
 
 
@@ -137,103 +140,114 @@ class _Reader:
         return value if isinstance(value, bool) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The summary of one run and what is needed to read it."""
+
+    end: _Object
+    test: str
+    client: bool
+    reverse: bool
+    text: str
+
+    @property
+    def both(self) -> bool:
+        """Whether traffic went both ways."""
+        return any(name.endswith("_bidir_reverse") for name in self.end)
+
+    def reader(self, name: str) -> _Reader:
+        """The object `name` of the summary."""
+        return _Reader(f"end.{name}", self.end[name], self.text)
+
+    def times(self) -> list[float]:
+        """Every time by which a rate may have been divided, in seconds."""
+        sums = [self.reader(name) for name in self.end if name.startswith("sum")]
+        return [total.duration for total in sums] + [total("seconds") for total in sums if total.has("seconds")]
+
+
 def _results(document: _Object, text: str) -> Iterator[Result]:
     if "error" in document:
-        raise ParseError(f"iperf3 reports: {document['error']}", text)
+        raise ParseError(f"iperf3 reports: {str(document['error'])[:200]}", text)
     start, end = document.get("start"), document.get("end")
-    if not isinstance(start, dict) or not isinstance(end, dict) or _DUPLICATE in end or _DUPLICATE in document:
-        raise ParseError("no output of iperf3: start and end are missing", text)
+    if not isinstance(start, dict) or not isinstance(end, dict) or _DUPLICATE in {**document, **end}:
+        raise ParseError("no output of iperf3: start or end is missing, or there twice", text)
     test_start = start.get("test_start")
-    if not isinstance(test_start, dict) or test_start.get("protocol") not in {"TCP", "UDP", "SCTP"}:
+    if not isinstance(test_start, dict) or str(test_start.get("protocol")) not in {"TCP", "UDP", "SCTP"}:
         raise ParseError("no output of iperf3: start.test_start is missing", text)
-    if not end or not isinstance(end.get("streams"), list) or not end["streams"]:
+    if (
+        not isinstance(end.get("streams"), list)
+        or not end["streams"]
+        or not any(name.startswith("sum") for name in end)
+    ):
         raise ParseError("truncated: the run has no summary", text)
-    test = str(test_start["protocol"]).lower()
-    client = "accepted_connection" not in start
-    both = any(name.endswith("_bidir_reverse") for name in end)
-    times = [reader.duration for reader in _sums(end, text)] + [
-        reader("seconds") for reader in _sums(end, text) if reader.has("seconds")
-    ]
-    results = [*_streams(end, test, test_start, times, (client, both), text), *_totals(end, test, times, both, text)]
+    run = _Run(
+        end,
+        str(test_start["protocol"]).lower(),
+        client="accepted_connection" not in start,
+        reverse=test_start.get("reverse") not in (None, 0),
+        text=text,
+    )
+    results = [*_streams(run), *_totals(run)]
     if not results:
         raise ParseError("nothing was transferred", text)
     _check_sums(end, text)
     yield from results
 
 
-def _sums(end: _Object, text: str) -> list[_Reader]:
-    return [_Reader(f"end.{name}", value, text) for name, value in end.items() if name.startswith("sum")]
-
-
 def _role(reverse: bool) -> str:
     return "RX-C" if reverse else "TX-C"
 
 
-def _streams(
-    end: _Object, test: str, test_start: _Object, times: list[float], place: tuple[bool, bool], text: str
-) -> Iterator[Result]:
-    client, both = place
-    for index, stream in enumerate(end["streams"]):
+def _streams(run: _Run) -> Iterator[Result]:
+    for index, stream in enumerate(run.end["streams"]):
         if not isinstance(stream, dict):
-            raise ParseError(f"end.streams[{index}] is no object", text)
+            raise ParseError(f"end.streams[{index}] is no object", run.text)
         for side in ("udp", "sender", "receiver"):
             if side not in stream:
                 continue
-            reader = _Reader(f"end.streams[{index}].{side}", stream[side], text)
+            reader = _Reader(f"end.streams[{index}].{side}", stream[side], run.text)
             if reader.empty:
                 continue
-            labels: dict[str, Label] = {"test": test, "stream": str(int(reader.whole("socket")))}
+            labels: dict[str, Label] = {"test": run.test, "stream": str(int(reader.whole("socket")))}
             if side != "udp":
                 labels["direction"] = side
-            if both and reader.sender is not None:
-                labels["role"] = _role(not reader.sender if client else reader.sender)
-            local = reader.sender if reader.sender is not None else client and not test_start.get("reverse")
-            yield Result(labels, _figures(reader, side, bool(local), times, text))
+            if run.both and reader.sender is not None:
+                labels["role"] = _role(reader.sender != run.client)
+            local = reader.sender if reader.sender is not None else run.client and not run.reverse
+            yield Result(labels, _figures(reader, side, local, run))
 
 
-def _totals(end: _Object, test: str, times: list[float], both: bool, text: str) -> Iterator[Result]:
-    cpu: dict[str, float] = {}
-    if "cpu_utilization_percent" in end:
-        reader = _Reader("end.cpu_utilization_percent", end["cpu_utilization_percent"], text)
-        if reader.has("host_total") and reader.has("remote_total"):
-            cpu = {
-                "cpu_cores_local": reader("host_total") / 100,
-                "cpu_cores_remote": reader("remote_total") / 100,
-            }
+def _totals(run: _Run) -> Iterator[Result]:
+    cores: dict[str, float] = {}
+    if "cpu_utilization_percent" in run.end:
+        cpu = run.reader("cpu_utilization_percent")
+        for metric, name in (("cpu_cores_local", "host_total"), ("cpu_cores_remote", "remote_total")):
+            if cpu.has(name):
+                cores[metric] = cpu(name) / 100
     for suffix in ("", "_bidir_reverse"):
-        names = [(name + suffix, side) for side, name in _SIDES.items() if name + suffix in end]
-        if not names and "sum" + suffix in end:
+        names = [(name + suffix, side) for side, name in _SIDES.items() if name + suffix in run.end]
+        if not names and "sum" + suffix in run.end:
             names = [("sum" + suffix, "udp")]
         for name, side in names:
-            reader = _Reader(f"end.{name}", end[name], text)
+            reader = run.reader(name)
             if reader.empty:
-                if (
-                    test == "udp"
-                    and side == "receiver"
-                    and reader.has("packets")
-                    and not _Reader("end.sum_sent", end.get("sum_sent" + suffix, {}), text).data.get("bytes", 0) == 0
-                    and _is_client(end)
-                ):
-                    raise ParseError("100 % loss: the receiver got no datagram", text)
+                if side == "receiver" and run.test == "udp" and run.client:
+                    raise ParseError(f"100 % loss: end.{name} is empty", run.text)
                 continue
-            labels: dict[str, Label] = {"test": test, "stream": "SUM"}
+            labels: dict[str, Label] = {"test": run.test, "stream": "SUM"}
             if side != "udp":
                 labels["direction"] = side
-            if both:
+            if run.both:
                 labels["role"] = _role(bool(suffix))
-            yield Result(labels, {**_figures(reader, side, False, times, text), **cpu})
+            yield Result(labels, {**_figures(reader, side, False, run), **cores})
 
 
-def _is_client(end: _Object) -> bool:
-    return bool(end)
-
-
-def _figures(reader: _Reader, side: str, local: bool, times: list[float], text: str) -> dict[str, float]:
+def _figures(reader: _Reader, side: str, local: bool, run: _Run) -> dict[str, float]:
     """`local` says that this program itself sent, so that its socket's state is the sender's."""
     size, rate, duration = reader.whole("bytes"), reader("bits_per_second"), reader.duration
     if duration <= 0:
-        raise ParseError(f"{reader.place}: no time passed", text)
-    _check_rate(reader, [duration, *times, *([reader("seconds")] if reader.has("seconds") else [])], text)
+        raise ParseError(f"{reader.place}: no time passed", run.text)
+    _check_rate(reader, [duration, *run.times(), *([reader("seconds")] if reader.has("seconds") else [])], run.text)
     figures = {
         "throughput": rate,
         "duration": duration,
@@ -244,9 +258,9 @@ def _figures(reader: _Reader, side: str, local: bool, times: list[float], text: 
     if side == "sender" and local:
         if reader.has("max_snd_cwnd") and reader.whole("max_snd_cwnd"):
             figures["congestion_window"] = reader.whole("max_snd_cwnd")
-        figures |= _round_trip(reader, text)
+        figures |= _round_trip(reader, run.text)
     if reader.has("packets"):
-        figures |= _datagrams(reader, side, text)
+        figures |= _datagrams(reader, side, run.text)
     return figures
 
 
@@ -288,9 +302,9 @@ def _datagrams(reader: _Reader, side: str, text: str) -> dict[str, float]:
 
 
 def _check_rate(reader: _Reader, times: list[float], text: str) -> None:
-    """8 × bytes ÷ time = bit/s, by one of the times printed: UDP's `sum` ends with the receiver but counts the sender's.
+    """8 × bytes ÷ time = bit/s, by one of the times printed.
 
-    3.0 and 3.1 print six significant digits, so that is how near they have to be.
+    UDP's `sum` ends with the receiver, but its rate is over the sender's time. 3.0 and 3.1 print six significant digits, so that is how near they have to be.
     """
     size, rate = reader("bytes"), reader("bits_per_second")
     if not any(time > 0 and math.isclose(8 * size / time, rate, rel_tol=2e-5) for time in times):
@@ -307,10 +321,9 @@ def _check_sums(end: _Object, text: str) -> None:
         if name not in end or any(side not in stream for stream in end["streams"]):
             continue
         total = _Reader(f"end.{name}", end[name], text)
-        reverse = end.get(name + "_bidir_reverse")
-        whole = total.whole("bytes") + (
-            _Reader(f"end.{name}_bidir_reverse", reverse, text).whole("bytes") if reverse else 0
-        )
+        whole = total.whole("bytes")
+        if (reverse := end.get(name + "_bidir_reverse")) is not None:
+            whole += _Reader(f"end.{name}_bidir_reverse", reverse, text).whole("bytes")
         parts = sum(_Reader("end.streams[]", stream[side], text).whole("bytes") for stream in end["streams"])
         if whole != parts:
             raise ContradictionError(

@@ -179,7 +179,7 @@ def _results(run: _Run, text: str) -> Iterator[Result]:
             raise ParseError(f"unreadable row: {summary.row.line!r}", text)
         check_rate(summary.row, text)
     _check_whole(run, summaries, text)
-    _check_sides(summaries, run, text)
+    _check_sides(summaries, text)
     totals = {summary.row.role for summary in summaries if summary.row.id == "SUM"}
     for summary in summaries:
         figures = _figures(run, summary, text)
@@ -237,7 +237,7 @@ def _check_whole(run: _Run, summaries: list[_Summary], text: str) -> None:
 _SIDES = ("sender", "receiver", "")
 
 
-def _check_sides(summaries: list[_Summary], run: _Run, text: str) -> None:
+def _check_sides(summaries: list[_Summary], text: str) -> None:
     """A SUM is the sum of its streams, and a receiver gets no more than was sent (10 % and 16 MiB aside)."""
     for total in (summary for summary in summaries if summary.row.id == "SUM"):
         parts = [

@@ -97,12 +97,9 @@ def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
     ]
     senders = [result for result in ours if result.labels.get("direction") == "sender"]
     receivers = [result for result in ours if result.labels.get("direction") == "receiver"]
-    if load.udp:
-        chosen = receivers
-    else:
-        chosen = receivers if load.reverse else senders
+    chosen = receivers if load.udp or load.reverse else senders
     if len(chosen) != 1:
         view = "receiver's server report" if load.udp else f"{'receiver' if load.reverse else 'sender'}'s total"
         raise ParseError(f"{len(chosen)} results where the one {test} {view} is wanted")
-    sent = {"packets_sent": r.metrics["packets_sent"] for r in senders if load.udp and "packets_sent" in r.metrics}
-    return {**chosen[0].metrics, **sent}
+    sent = [result.metrics["packets_sent"] for result in senders if "packets_sent" in result.metrics]
+    return {**chosen[0].metrics, **({"packets_sent": sent[0]} if load.udp and sent else {})}

@@ -106,10 +106,10 @@ def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
     sender = [r for r in totals if r.labels.get("direction") == "sender"]
     if len(receiver) != 1:
         raise ParseError(f"{len(receiver)} results where the one {test} receiver's total is wanted")
-    kept = ("packets_sent",) if load.udp else ("retransmits",)
+    kept = ["packets_sent"] if load.udp else ["retransmits"]
     if load.streams == 1 and not load.udp:
         # one connection's state is the run's; with more there is no total of it
-        kept += ("congestion_window", "round_trip_time_min", "round_trip_time_mean", "round_trip_time_max")
+        kept += ["congestion_window", "round_trip_time_min", "round_trip_time_mean", "round_trip_time_max"]
         sender += [r for r in ours if r.labels["stream"] != "SUM" and r.labels.get("direction") == "sender"]
     extra = {name: r.metrics[name] for r in sender for name in kept if name in r.metrics}
     return {**receiver[0].metrics, **extra}
