@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 from weighbridge.errors import ContradictionError, ParseError
 from weighbridge.tools._terminal import lines, quote
@@ -99,7 +100,9 @@ def _run(run: list[str], text: str, *, last: bool) -> dict[str, float]:
     _check_times(times, text)
     if len(replies) == answers:
         _check_replies(times, [reply for reply in replies if reply], text)
-    return metrics | {f"round_trip_time_{name}": value / 1e3 for name, value in times.values.items()}
+    return metrics | {
+        f"round_trip_time_{name}": float(Decimal(repr(value)) / 1000) for name, value in times.values.items()
+    }
 
 
 def _reply(line: str, text: str) -> tuple[float, float] | None:

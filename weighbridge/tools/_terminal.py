@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-LONGEST = 2000
+LONGEST = 1000
 """No tool prints a line of figures longer than this; longer ones are dots, junk or binaries."""
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
