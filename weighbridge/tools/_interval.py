@@ -63,7 +63,7 @@ def agree(what: str, computed: Interval, shown: Interval, unit: str, output: str
 def in_order(what: str, smaller: Interval, larger: Interval, unit: str, output: str) -> None:
     """Raise ContradictionError when `smaller` must exceed `larger` however they were rounded."""
     if smaller.low > larger.high * (1 + _BINARY_NOISE):
-        raise ContradictionError(f"{what}: {_middle(smaller)} {unit} > {_middle(larger)} {unit}", output)
+        raise ContradictionError(f"{what}: {_middle(smaller)} {unit} exceeds {larger.high:.7g} {unit}", output)
 
 
 def _middle(interval: Interval) -> str:

@@ -48,8 +48,8 @@ _GUESSED_RATE = 1000.0
 
 _ERROR = re.compile(
     r"apr_[a-z_]+(?:\(\)[a-z0-9. _:-]*)?: .*|Total of [0-9]+ requests completed|Test aborted after.*"
-    r"|SSL (?:read|write|handshake) failed.*|SSL not compiled in.*|\bab: .*|Usage: \S*ab\b.*|invalid URL"
-    r"|^socket: .*|command not found|Segmentation fault|^Killed\b"
+    r"|SSL (?:read|write|handshake) failed.*|SSL not compiled in.*|^(?:\S*/)?ab: .*|\bab: (?:command )?not found"
+    r"|^socket: .*|^select: .*"
 )
 
 
