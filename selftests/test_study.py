@@ -71,7 +71,16 @@ def test_table_texts_become_quantities(tmp_path: Path) -> None:
         (FIGURE.replace("ms", "KiB"), {}, "figures.0: .*byte"),
         (FIGURE.replace('"1.356 ms"', "1.356"), {}, "figures.0.metrics"),
         (CLAIM.replace("16 us", "1,6 us"), {}, "claims.0.printed"),
-        ("", {"tables/t.toml": TABLE.replace('"1.5ms"', '"1,5ms"')}, "t.toml: the file: .*1,5"),
+        (
+            "",
+            {"tables/t.toml": TABLE.replace('"1.5ms"', '"1,5ms"')},
+            "t.toml: .*rows.0: '1,5ms' is no figure of column 'time'",
+        ),
+        (
+            "",
+            {"tables/t.toml": TABLE.replace('"1.5ms"', '"1.5s"')},
+            "t.toml: .*rows.0: '1.5s' has no unit of column 'time'",
+        ),
         ("", {"tables/t.toml": TABLE.replace(', "1.5ms"', "")}, "t.toml.*rows.0 prints 1"),
         ("", {"tables/t.toml": TABLE.replace('{ network = "flannel" }', "{}")}, "t.toml.*rows.0"),
         ("", {"tables/t.toml": TABLE.replace('unit = "/s"', 'unit = "ms"')}, "t.toml.*columns.0.*request_rate"),

@@ -14,8 +14,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from weighbridge import units
-from weighbridge.errors import UsageError
+from weighbridge.errors import UnitError, UsageError
 from weighbridge.metrics import metric
+
+_CELL = re.compile(r"(\d+(?:\.\d+)?) ?([^\d\s.,+]*)(\+?)")
+"""A figure of a table as printed: number, suffix, and a plus for `or more`."""
 
 Axes = dict[str, str]
 Bound = Literal["lower", "upper"]
@@ -208,12 +211,16 @@ class Column(Data):
             return None
         if text == self.none:
             return Printed(value=f"0 {self.unit}")
-        bare = text.removesuffix("+")
-        suffix = re.sub(r"\A[\d.]+\s*", "", bare)
-        unit = self.units.get(suffix, suffix) if self.units else self.unit + suffix
-        value = f"{bare.removesuffix(suffix).rstrip()}{'' if unit.startswith('/') else ' '}{unit}"
+        match = _CELL.fullmatch(text)
+        if match is None:
+            raise UnitError(f"{text!r} is no figure of column {self.heading!r}")
+        number, suffix, more = match.groups()
+        unit = self.units.get(suffix) if self.units else self.unit + suffix
+        if unit is None:
+            raise UnitError(f"{text!r} has no unit of column {self.heading!r}: {', '.join(self.units)}")
+        value = f"{number}{unit}" if unit.startswith("/") else f"{number} {unit}"
         units.parse(value)
-        return Printed(value=value, bound="lower" if bare != text else None)
+        return Printed(value=value, bound="lower" if more else None)
 
 
 class Row(Data):
@@ -244,8 +251,10 @@ class Table(Data):
             if set(row.axes) != set(self.row_axes) or set(row.labels) != set(self.row_labels):
                 raise ValueError(f"rows.{number} does not name exactly the row axes and labels")
             for column, text in zip(self.columns, row.printed, strict=True):
-                with _for_pydantic():
+                try:
                     column.read(text)
+                except UsageError as error:
+                    raise ValueError(f"rows.{number}: {error}") from error
                 if column.per and column.per not in row.axes:
                     raise ValueError(f"rows.{number} has no axis {column.per!r} to divide by")
         return self
