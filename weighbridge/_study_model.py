@@ -7,24 +7,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import time
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from weighbridge import units
-from weighbridge.errors import UsageError
+from weighbridge.errors import UnitError, UsageError
 from weighbridge.metrics import metric
+
+_CELL = re.compile(r"(\d+(?:\.\d+)?) ?([^\d\s.,+]*)(\+?)")
+"""A figure of a table as printed: number, suffix, and a plus for `or more`."""
 
 Axes = dict[str, str]
 Bound = Literal["lower", "upper"]
 
 
-def _quantity(text: str) -> str:
+@contextmanager
+def _for_pydantic() -> Iterator[None]:
+    """Let pydantic add the key to an error of units or metrics; it knows ValueError only."""
     try:
-        units.parse(text)
+        yield
     except UsageError as error:
         raise ValueError(str(error)) from error
+
+
+def _quantity(text: str) -> str:
+    with _for_pydantic():
+        units.parse(text)
     return text
 
 
@@ -34,10 +45,8 @@ def _clock(text: str) -> str:
 
 
 def _metric(name: str) -> str:
-    try:
+    with _for_pydantic():
         return metric(name).name
-    except UsageError as error:
-        raise ValueError(str(error)) from error
 
 
 def frozen(value: Any) -> Any:
@@ -137,8 +146,9 @@ class Figure(Data):
 
     @model_validator(mode="after")
     def _dimensions(self) -> Self:
-        for name, printed in self.metrics.items():
-            units.parse_as(printed.value, metric(name).unit)
+        with _for_pydantic():
+            for name, printed in self.metrics.items():
+                units.parse_as(printed.value, metric(name).unit)
         return self
 
 
@@ -185,10 +195,11 @@ class Column(Data):
     def _one_unit(self) -> Self:
         if bool(self.unit) == bool(self.units):
             raise ValueError("a column has either unit or units")
-        for unit in self.units.values() or (self.unit,):
-            quantity = units.parse(f"1 {unit}")
-            if self.metric and quantity.unit != metric(self.metric).unit:
-                raise ValueError(f"{unit!r} is no unit of {self.metric}")
+        with _for_pydantic():
+            for unit in self.units.values() or (self.unit,):
+                quantity = units.parse(f"1 {unit}")
+                if self.metric and quantity.unit != metric(self.metric).unit:
+                    raise ValueError(f"{unit!r} is no unit of {self.metric}")
         return self
 
     def read(self, text: str) -> Printed | None:
@@ -200,12 +211,16 @@ class Column(Data):
             return None
         if text == self.none:
             return Printed(value=f"0 {self.unit}")
-        bare = text.removesuffix("+")
-        suffix = re.sub(r"\A[\d.]+\s*", "", bare)
-        unit = self.units.get(suffix, suffix) if self.units else self.unit + suffix
-        value = f"{bare.removesuffix(suffix).rstrip()} {unit}"
+        match = _CELL.fullmatch(text)
+        if match is None:
+            raise UnitError(f"{text!r} is no figure of column {self.heading!r}")
+        number, suffix, more = match.groups()
+        unit = self.units.get(suffix) if self.units else self.unit + suffix
+        if unit is None:
+            raise UnitError(f"{text!r} has no unit of column {self.heading!r}: {', '.join(self.units)}")
+        value = f"{number}{unit}" if unit.startswith("/") else f"{number} {unit}"
         units.parse(value)
-        return Printed(value=value, bound="lower" if bare != text else None)
+        return Printed(value=value, bound="lower" if more else None)
 
 
 class Row(Data):
@@ -236,7 +251,10 @@ class Table(Data):
             if set(row.axes) != set(self.row_axes) or set(row.labels) != set(self.row_labels):
                 raise ValueError(f"rows.{number} does not name exactly the row axes and labels")
             for column, text in zip(self.columns, row.printed, strict=True):
-                column.read(text)
+                try:
+                    column.read(text)
+                except UsageError as error:
+                    raise ValueError(f"rows.{number}: {error}") from error
                 if column.per and column.per not in row.axes:
                     raise ValueError(f"rows.{number} has no axis {column.per!r} to divide by")
         return self
