@@ -93,7 +93,7 @@ def _validator(unit: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-_EXAMPLE = {SECOND: "s", BYTE: "B", BIT_RATE: "Mbit/s", RATE: "/s"}
+_EXAMPLE = {SECOND: "s", BYTE: "B", BIT_RATE: "Mbit/s", RATE: "/s", FRACTION: "%"}
 
 Duration = Annotated[float, _validator(SECOND)]
 """A pydantic field in seconds, written with its unit."""
@@ -103,6 +103,8 @@ BitRate = Annotated[float, _validator(BIT_RATE)]
 """A pydantic field in bit/s, written with its unit."""
 Rate = Annotated[float, _validator(RATE)]
 """A pydantic field in 1/s, written with its unit."""
+Fraction = Annotated[float, _validator(FRACTION)]
+"""A pydantic field that is a share of one, written in %."""
 
 
 def _count(value: Any) -> int:

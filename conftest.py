@@ -1,0 +1,3 @@
+"""Names the plugin modules; no logic."""
+
+pytest_plugins = ["weighbridge.plugin"]

@@ -1,0 +1,325 @@
+"""One run: which cells, measured on which target, judged, and written down as it happens."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weighbridge import journal, registry
+from weighbridge.errors import InfrastructureError, StoreError, UsageError
+from weighbridge.judge import Look, judge
+from weighbridge.measure import Group, Measured, Observer, Slot, group_cells, measure
+from weighbridge.model import Budget, Cell, PhysicalLimit, Sample, Status, Verdict, worst
+from weighbridge.scenario import Scenario, load_all
+from weighbridge.stand import Reading, unavailable
+from weighbridge.targets import Request, Site
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the caller asked for."""
+
+    scenarios: Path
+    runs: Path
+    """The folder that holds run directories."""
+    target: str = "lab"
+    profile: str = "quick"
+    names: tuple[str, ...] = ()
+    run_dir: Path | None = None
+    resume: Path | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one cell: the worst of its verdicts, and one sentence."""
+
+    cell: Cell
+    measured: Measured
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def status(self) -> Status:
+        """The status of the whole cell."""
+        if self.measured.problem is not None:
+            return self.measured.problem[0]
+        return worst(self.verdicts)
+
+    @property
+    def reason(self) -> str:
+        """Why, in one line."""
+        if self.measured.problem is not None:
+            return self.measured.problem[1]
+        decisive = [v for v in self.verdicts if v.status == self.status]
+        return "; ".join(f"{v.budget}: {v.reason}" for v in decisive) or "measured, no budget"
+
+
+class Campaign:
+    """A run from its settings to its directory."""
+
+    def __init__(self, settings: Settings, watcher: Observer | None = None) -> None:
+        self.settings = settings
+        self.target = registry.find("targets", settings.target)
+        self.scenarios = {s.name: s for s in load_all(settings.scenarios, settings.profile, settings.names)}
+        self.seed = settings.seed if settings.seed is not None else secrets.randbelow(2**32)
+        self.watcher = watcher
+        self.groups: tuple[Group, ...] = ()
+        self.selected: tuple[Cell, ...] = ()
+        self.outcomes: dict[str, Outcome] = {}
+        self.started = time.time()
+        self.folder: Path | None = None
+        self._site: Site | None = None
+        self._open = ExitStack()
+        self._reasons: dict[tuple[object, ...], str | None] = {}
+        self._journal: journal.Journal | None = None
+        self._done: dict[str, dict[int, dict[str, list[Sample]]]] = {}
+
+    def cells(self, claim: str) -> list[Cell]:
+        """Every cell of the scenarios that a test module claims."""
+        return [cell for scenario in self.scenarios.values() if scenario.claim == claim for cell in scenario.cells]
+
+    def select(self, cells: Iterable[Cell]) -> None:
+        """Plan the run: the selected cells and those that their budgets refer to."""
+        self.selected = tuple(cells)
+        references = {k: v for s in self.scenarios.values() for k, v in s.references.items()}
+        looks = {name: scenario.looks for name, scenario in self.scenarios.items()}
+        self.groups = group_cells(self.selected, references, looks)
+
+    @property
+    def site(self) -> Site:
+        """The target's site, opened when it is first needed.
+
+        Raises InfrastructureError naming what the target lacks.
+        """
+        if self._site is None:
+            reason = self.target.unavailable()
+            if reason:
+                raise InfrastructureError(f"target {self.settings.target}: {reason}")
+            run_id = self.folder.name if self.folder else new_run_id()
+            self._site = self._open.enter_context(self.target.open_site(Request(run_id, self.settings.scenarios)))
+        return self._site
+
+    def unavailable(self, cell: Cell) -> str | None:
+        """Why a cell cannot be measured here, asked once per kind of stand."""
+        key = (cell.tool, cell.stand_key) if self.target.LIVE else (cell.slot_key,)
+        if key not in self._reasons:
+            self._reasons[key] = unavailable(self.site, cell)
+        return self._reasons[key]
+
+    def outcome(self, cell: Cell) -> Outcome:
+        """What came of a cell; measures its group when that has not been done.
+
+        Raises InfrastructureError when nothing can be measured at all.
+        """
+        if cell.id not in self.outcomes:
+            self._measure(next(group for group in self.groups if cell.id in {c.id for c in group.cells}))
+        return self.outcomes[cell.id]
+
+    def open_folder(self) -> None:
+        """Make the run directory and its journal, or take up those of an interrupted run.
+
+        Raises UsageError when a resumed run asked other questions; StoreError when nothing can be written.
+        """
+        digests = {name: scenario.digest for name, scenario in self.scenarios.items()}
+        if self.settings.resume is not None:
+            self.folder = self.settings.resume
+            self._take_up(digests)
+            self._journal = journal.Journal(self.folder)
+            return
+        self.folder = self.settings.run_dir or self.settings.runs / new_run_id()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{self.folder} cannot be made: {error.strerror}; choose another --run-dir") from error
+        if (self.folder / journal.NAME).exists():
+            raise UsageError(f"{self.folder} holds a run already; go on with --resume {self.folder} or choose another")
+        self._journal = journal.Journal(self.folder)
+        self._journal.append(
+            "started",
+            {
+                "target": self.settings.target,
+                "profile": self.settings.profile,
+                "seed": self.seed,
+                "scenarios": digests,
+                "time": self.started,
+            },
+        )
+
+    def close(self) -> None:
+        """Undo the site and close the journal."""
+        self._open.close()
+        self._site = None
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def _take_up(self, digests: Mapping[str, str]) -> None:
+        assert self.folder is not None
+        journal_events = journal.read(self.folder)
+        journal.truncate_torn_tail(self.folder)
+        if not journal_events or journal_events[0]["event"] != "started":
+            raise StoreError(f"{self.folder} holds no run that was started")
+        first = journal_events[0]
+        for key, mine in (("target", self.settings.target), ("profile", self.settings.profile)):
+            if first[key] != mine:
+                raise UsageError(f"{self.folder} was made with --{key} {first[key]}, not {mine}; give the same to --resume")
+        changed = sorted(n for n, digest in first["scenarios"].items() if digests.get(n, digest) != digest)
+        if changed:
+            raise UsageError(f"{', '.join(changed)} changed since {self.folder} was started; start a new run")
+        self.seed = first["seed"]
+        for event in journal_events:
+            if event["event"] == "round":
+                samples = {cell: [Sample(**s) for s in found] for cell, found in event["samples"].items()}
+                self._done.setdefault(event["group"], {})[event["number"]] = samples
+
+    def _measure(self, group: Group) -> None:
+        available: list[Slot] = []
+        known: dict[str, Measured] = {}
+        for slot in group.slots:
+            reason = self.unavailable(slot.cells[0])
+            if reason is None:
+                available.append(slot)
+            else:
+                known |= {cell.id: Measured(cell, problem=(Status.NOT_RUN, reason)) for cell in slot.cells}
+        if available:
+            runnable = Group(group.name, tuple(available), group.looks)
+            rng = random.Random(f"{self.seed} {group.name}")  # noqa: S311 - shuffles rounds, guards nothing
+            state = _Deciding(self, known)
+            known |= measure(
+                runnable, self.site, rng, _Recorder(self), state.decided, self._done.get(group.name, {})
+            )
+            final = {verdict.cell + verdict.budget: verdict for verdict in state.verdicts}
+        else:
+            final = {}
+        chosen = {cell.id for cell in self.selected}
+        for measured in known.values():
+            verdicts = ()
+            if measured.cell.id in chosen:
+                verdicts = tuple(
+                    final.get(measured.cell.id + budget.text) or self._verdict(measured, budget, known, None)
+                    for budget in self._budgets(measured.cell)
+                )
+            outcome = Outcome(measured.cell, measured, verdicts)
+            self.outcomes[measured.cell.id] = outcome
+            self.record("outcome", {"cell": measured.cell.id, "status": outcome.status, "reason": outcome.reason})
+
+    def _budgets(self, cell: Cell) -> Sequence[Budget]:
+        return [b for b in cell.budgets if not b.targets or self.settings.target in b.targets]
+
+    def _verdict(self, measured: Measured, budget: Budget, known: Mapping[str, Measured], look: Look | None) -> Any:
+        """One verdict; None only when `look` allows more rounds."""
+        if measured.problem is not None:
+            return Verdict(measured.cell.id, budget.text, *measured.problem)
+        reference: Mapping[int, float] | PhysicalLimit | None = measured.limit
+        if budget.kind == "ratio":
+            other = self._reference(measured.cell, budget, known)
+            if other.problem is not None:
+                return Verdict(measured.cell.id, budget.text, other.problem[0], f"{other.cell.id}: {other.problem[1]}")
+            reference = other.valid(budget.metric)
+        figures = measured.valid(budget.metric)
+        if not figures:
+            doubts = [s.invalid for s in measured.samples if s.metric == budget.metric and s.invalid]
+            why = doubts[0] if doubts else f"the tool gave no {budget.metric}"
+            return Verdict(measured.cell.id, budget.text, Status.INVALID, why)
+        return judge(
+            budget,
+            measured.cell.id,
+            figures,
+            reference,
+            look or Look(1, 1),
+            by_value=not self.target.LIVE,
+        )
+
+    def _reference(self, cell: Cell, budget: Budget, known: Mapping[str, Measured]) -> Measured:
+        wanted = {**cell.axes, **budget.reference}
+        for other in known.values():
+            if other.cell.scenario == cell.scenario and other.cell.axes == wanted:
+                return other
+        raise AssertionError(f"{cell.id} was planned without {wanted}")
+
+    def record(self, event: str, content: Mapping[str, Any]) -> None:
+        """Write an event down, where a journal is open."""
+        if self._journal is not None:
+            self._journal.append(event, content)
+
+
+@dataclass
+class _Deciding:
+    """Judges a group at its planned looks and keeps the verdicts reached."""
+
+    campaign: Campaign
+    elsewhere: Mapping[str, Measured]
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def decided(self, look: Look, known: Mapping[str, Measured]) -> bool:
+        chosen = {cell.id for cell in self.campaign.selected}
+        everything = {**self.elsewhere, **known}
+        found = [
+            self.campaign._verdict(measured, budget, everything, look)  # noqa: SLF001 - one mechanism in two classes
+            for measured in known.values()
+            if measured.cell.id in chosen
+            for budget in self.campaign._budgets(measured.cell)  # noqa: SLF001
+        ]
+        self.verdicts = [verdict for verdict in found if verdict is not None]
+        return len(self.verdicts) == len(found)
+
+
+@dataclass
+class _Recorder:
+    """Writes rounds into the journal and raw output beside it, and passes everything on to the watcher."""
+
+    campaign: Campaign
+
+    def slot_started(self, group: Group, slot: Slot, number: int, planned: float) -> None:
+        if self.campaign.watcher:
+            self.campaign.watcher.slot_started(group, slot, number, planned)
+
+    def slot_read(self, group: Group, slot: Slot, number: int, attempt: int, reading: Reading) -> None:
+        if self.campaign.folder:
+            _keep_raw(self.campaign.folder, slot, number, attempt, reading)
+        if self.campaign.watcher:
+            self.campaign.watcher.slot_read(group, slot, number, attempt, reading)
+
+    def round_finished(self, group: Group, number: int, samples: Mapping[str, Sequence[Sample]]) -> None:
+        found = {cell: [asdict(sample) for sample in new] for cell, new in samples.items()}
+        self.campaign.record("round", {"group": group.name, "number": number, "samples": found})
+        if self.campaign.watcher:
+            self.campaign.watcher.round_finished(group, number, samples)
+
+
+def _keep_raw(folder: Path, slot: Slot, number: int, attempt: int, reading: Reading) -> None:
+    name = f"{number}" if attempt == 1 else f"{number}.attempt{attempt}"
+    path = folder / "raw" / slot.name.replace("*", "all") / f"{name}.txt"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"$ {' '.join(reading.argv)}\n{reading.output}")
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}; make room and go on with --resume") from error
+
+
+def new_run_id() -> str:
+    """A name that sorts by time and does not collide: `20261121-013900-4f2a`."""
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + f"-{secrets.token_hex(2)}"
+
+
+def default_runs(root: Path) -> Path:
+    """Where run directories go below a checkout."""
+    return root / "reports" / "runs"
+
+
+def planned_seconds(campaign: Campaign) -> float:
+    """How long the selected cells should take at most, without stand-ups."""
+    return sum(group.planned(group.looks[-1]) for group in campaign.groups)
+
+
+def scenario_of(campaign: Campaign, cell: Cell) -> Scenario:
+    """The scenario a cell comes from."""
+    return campaign.scenarios[cell.scenario]
+
+

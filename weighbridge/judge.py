@@ -1,0 +1,164 @@
+"""Budgets × samples → verdicts.
+
+The unit of analysis is one round's log-ratio d = ±ln(figure ÷ reference ÷ bound), signed so that worse
+is positive: rounds are the repetitions, requests are not. Measured rounds are tested with the exact
+one-sided Wilcoxon signed-rank test at planned looks, alpha and beta divided by their number (union
+bound): fail when proven worse than the bound, pass when proven better, else more rounds; at the last
+look inconclusive, with the smallest effect that could have been seen. Recorded figures (few rounds,
+no coin decided their order) are judged by value and say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist, median, stdev
+
+from weighbridge import metrics
+from weighbridge.measure import Look
+from weighbridge.model import Budget, PhysicalLimit, Status, Verdict
+from weighbridge.units import show
+
+ALPHA = 0.01
+"""Chance of calling a budget missed that is met exactly, over all looks of one budget."""
+BETA = 0.05
+"""Chance of calling a budget met that is missed just so, over all looks of one budget."""
+POWER = 0.9
+"""With which the smallest detectable effect would have been seen."""
+CONFIDENCE = 0.95
+
+_RANK_EFFICIENCY = 3 / math.pi
+"""Asymptotic efficiency of the signed-rank test against the t-test for normal data (Hodges & Lehmann 1956)."""
+
+
+def judge(
+    budget: Budget,
+    cell: str,
+    figures: Mapping[int, float],
+    reference: Mapping[int, float] | PhysicalLimit | None,
+    look: Look,
+    *,
+    by_value: bool,
+) -> Verdict | None:
+    """The verdict on one budget, or None when more rounds are needed.
+
+    `figures` are the valid samples by round. `reference` holds the other cell's for a ratio budget, or
+    the physical limit; it is None for an absolute bound. `by_value` compares medians instead of testing.
+    """
+    ratios = _ratios(budget, figures, reference)
+    if not ratios:
+        return Verdict(cell, budget.text, Status.INVALID, f"no valid {budget.metric} to judge")
+    if by_value:
+        return _by_value(budget, cell, ratios, figures)
+    return _tested(budget, cell, ratios, figures, look)
+
+
+def _ratios(
+    budget: Budget, figures: Mapping[int, float], reference: Mapping[int, float] | PhysicalLimit | None
+) -> list[float]:
+    """Each round's figure over what the bound is a multiple of."""
+    if budget.kind == "ratio":
+        pairs = reference if isinstance(reference, Mapping) else {}
+        return [value / pairs[number] for number, value in figures.items() if pairs.get(number, 0) > 0 and value > 0]
+    base = 1.0
+    if budget.kind == "limit":
+        if not isinstance(reference, PhysicalLimit):
+            return []
+        base = reference.throughput
+    return [value / base for value in figures.values() if value > 0]
+
+
+def _by_value(budget: Budget, cell: str, ratios: Sequence[float], figures: Mapping[int, float]) -> Verdict:
+    ratio = median(ratios)
+    met = ratio <= budget.value if budget.bound == "at_most" else ratio >= budget.value
+    reason = f"{_statement(budget, ratio, figures)}, by value, n = {len(ratios)}"
+    return Verdict(cell, budget.text, Status.PASS if met else Status.FAIL, reason, _shown(budget, ratio), None, len(ratios))
+
+
+def _tested(
+    budget: Budget, cell: str, ratios: Sequence[float], figures: Mapping[int, float], look: Look
+) -> Verdict | None:
+    # Importing scipy.stats costs more than starting pytest, so only a run that judges pays for it.
+    from scipy.stats import wilcoxon  # noqa: PLC0415
+
+    sign = 1.0 if budget.bound == "at_most" else -1.0
+    logs = [math.log(ratio) for ratio in ratios]
+    # Rounding keeps the ties that equal tool output makes from being broken by floating point noise.
+    worse = [round(sign * (value - math.log(budget.value)), 12) for value in logs]
+    n = len(worse)
+    centre, low, high = hodges_lehmann(logs)
+    ratio, interval = math.exp(centre), (math.exp(low), math.exp(high))
+
+    def verdict(status: Status, why: str) -> Verdict:
+        shown = (_shown(budget, interval[0]), _shown(budget, interval[1]))
+        reason = f"{_statement(budget, ratio, figures)} [{CONFIDENCE:.0%}: {_bounds(budget, interval)}], {why}"
+        return Verdict(cell, budget.text, status, reason, _shown(budget, ratio), shown, n)
+
+    if n > 1:
+        missed = wilcoxon(worse, alternative="greater", method="exact", zero_method="zsplit").pvalue
+        met = wilcoxon(worse, alternative="less", method="exact", zero_method="zsplit").pvalue
+        if missed <= ALPHA / look.planned:
+            return verdict(Status.FAIL, f"n = {n}, p = {missed:.2g}")
+        if met <= BETA / look.planned:
+            return verdict(Status.PASS, f"n = {n}, p = {met:.2g}")
+    if not look.last:
+        return None
+    needed = math.ceil(math.log2(look.planned / BETA))
+    if n < needed:
+        return verdict(Status.INCONCLUSIVE, f"n = {n}, at least {needed} rounds are needed to decide")
+    return verdict(Status.INCONCLUSIVE, f"n = {n}, an effect under {smallest_effect(logs, look):.1%} cannot be seen")
+
+
+def hodges_lehmann(values: Sequence[float]) -> tuple[float, float, float]:
+    """The Hodges-Lehmann centre and its confidence interval by inverting the signed-rank test.
+
+    The centre is the median of the Walsh averages; the bounds are their order statistics at the exact
+    null quantile (Hollander & Wolfe, Nonparametric Statistical Methods, 3.2-3.3). With too few values
+    for the confidence asked, the interval is the whole range of the averages.
+    """
+    n = len(values)
+    walsh = sorted((values[i] + values[j]) / 2 for i in range(n) for j in range(i, n))
+    allowed = (1 - CONFIDENCE) / 2 * 2**n
+    ways, below, cut = _signed_rank_ways(n), 0, 0
+    while below + ways[cut] <= allowed:
+        below += ways[cut]
+        cut += 1
+    return median(walsh), walsh[cut], walsh[len(walsh) - 1 - cut]
+
+
+def _signed_rank_ways(n: int) -> list[int]:
+    """In how many of the 2^n sign patterns the positive ranks sum to 0, 1, 2, …"""
+    ways = [1] + [0] * (n * (n + 1) // 2)
+    for rank in range(1, n + 1):
+        for total in range(len(ways) - 1, rank - 1, -1):
+            ways[total] += ways[total - rank]
+    return ways
+
+
+def smallest_effect(logs: Sequence[float], look: Look) -> float:
+    """The relative change that these rounds would have shown with 90 % power.
+
+    (z(1 - alpha ÷ looks) + z(power)) × sd ÷ √(n × 3/π), back from the log scale.
+    """
+    normal = NormalDist()
+    z = normal.inv_cdf(1 - ALPHA / look.planned) + normal.inv_cdf(POWER)
+    return math.expm1(z * stdev(logs) / math.sqrt(len(logs) * _RANK_EFFICIENCY))
+
+
+def _shown(budget: Budget, ratio: float) -> float:
+    """A verdict's ratio: against the reference cell or the limit, or against the absolute bound."""
+    return ratio / budget.value if budget.kind == "absolute" else ratio
+
+
+def _statement(budget: Budget, ratio: float, figures: Mapping[int, float]) -> str:
+    if budget.kind == "ratio":
+        return f"{ratio:.4g} x"
+    value = show(median(figures.values()), metrics.metric(budget.metric).unit)
+    return f"{value} = {ratio * 100:.4g} % of limit" if budget.kind == "limit" else value
+
+
+def _bounds(budget: Budget, interval: tuple[float, float]) -> str:
+    if budget.kind == "absolute":
+        return " to ".join(show(value, budget.unit) for value in interval)
+    factor = 100 if budget.kind == "limit" else 1
+    return " to ".join(f"{value * factor:.4g}" for value in interval)

@@ -1,0 +1,83 @@
+"""Container networks, one module each: how nodes and pods are joined, and what proves it.
+
+A network gets nodes and pods with a shell in their namespaces and types `ip` and its kin there: the
+same commands work for root, inside a user namespace and on a remote host, which a netlink socket of
+this process does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from weighbridge.shell import Finished, Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A host: its network namespace, its place in the order of nodes and its address on the link."""
+
+    name: str
+    number: int
+    shell: Shell
+    address: str
+    device: str
+    mtu: int
+
+    def ip(self, *arguments: str) -> Finished:
+        """Run `ip` in the node's namespace."""
+        return self.shell.run(["ip", *arguments])
+
+    def sysctl(self, **settings: str) -> None:
+        """Set kernel parameters of the node's namespace; `__` in a name stands for a dot."""
+        self.shell.run(["sysctl", "-q", "-w", *(f"{k.replace('__', '.')}={v}" for k, v in settings.items())])
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A network namespace on a node with an address of its own (the node's, on the host network)."""
+
+    name: str
+    number: int
+    node: Node
+    namespace: str
+    shell: Shell
+    address: str
+
+
+class Network(Protocol):
+    """What a module under `weighbridge.networks` offers to a target that has bare nodes."""
+
+    PODS: bool
+    """Whether pods have namespaces of their own."""
+    OVERHEAD: int
+    """Bytes that every packet between nodes carries on top of a pod's own."""
+    DEVICE: str | None
+    """The device on every node that all cross-node traffic of this network passes."""
+
+    def unavailable(self, shell: Shell) -> str | None:
+        """Why it cannot be wired where `shell` runs; None when it can."""
+
+    def wire(self, nodes: Sequence[Node]) -> None:
+        """Join the nodes; called once per lab."""
+
+    def address(self, node: Node, number: int) -> str:
+        """The address of the `number`th pod (from 1) of a node."""
+
+    def join(self, pod: Pod, nodes: Sequence[Node]) -> None:
+        """Give a pod its interface `eth0`, its address and its routes."""
+
+
+def missing_device(shell: Shell, kind: str) -> str | None:
+    """Why a kernel device kind cannot be made where `shell` runs; None when it can.
+
+    Makes one and removes it: a module may be loadable on demand, so listing modules would not tell.
+    """
+    name = f"wbprobe{kind[:6]}"
+    extra = {"vxlan": ["id", "1", "dstport", "4789"]}.get(kind, [])
+    made = shell.run(["ip", "link", "add", name, "type", kind, *extra], check=False)
+    if not made.ok:
+        return f"this kernel has no {kind} device ({made.stderr.strip() or made.code})"
+    shell.run(["ip", "link", "del", name])
+    return None

@@ -1,0 +1,33 @@
+"""The bare link: servers and clients in the nodes' own namespaces.
+
+    node1 ── eth0 ═══ link ═══ eth0 ── node2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weighbridge.networks import Node, Pod
+from weighbridge.shell import Shell
+
+PODS = False
+OVERHEAD = 0
+DEVICE = "eth0"
+
+
+def unavailable(shell: Shell) -> str | None:  # noqa: ARG001 - part of the protocol
+    """Every lab has a link."""
+    return None
+
+
+def wire(nodes: Sequence[Node]) -> None:
+    """Do nothing: the link is there."""
+
+
+def address(node: Node, number: int) -> str:  # noqa: ARG001 - part of the protocol
+    """The node's own."""
+    return node.address
+
+
+def join(pod: Pod, nodes: Sequence[Node]) -> None:
+    """Do nothing: the pod is the node."""

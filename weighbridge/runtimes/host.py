@@ -1,0 +1,46 @@
+"""No sandbox: the server is an ordinary process, with no limits of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from weighbridge.model import Limits
+from weighbridge.networks import Pod
+from weighbridge.runtimes import Command, Files
+from weighbridge.shell import Process, Shell
+
+PACKAGE = None
+
+
+def unavailable(shell: Shell) -> str | None:  # noqa: ARG001 - part of the protocol
+    """Every host runs processes."""
+    return None
+
+
+@dataclass(frozen=True)
+class _Plain:
+    process: Process
+    files: Files
+    command: Command
+
+    def evidence(self) -> Mapping[str, str]:
+        return {
+            "sandbox": "none",
+            "process": self.command.argv[0],
+            "kernel": self.files.read("/proc/sys/kernel/osrelease").strip(),
+            "limits": "none",
+        }
+
+    def stop(self) -> None:
+        self.process.stop()
+
+
+def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str) -> _Plain:  # noqa: ARG001 - host has no limits
+    """Start it in the pod's network namespace."""
+    return _Plain(pod.shell.start(command.argv), files, command)
+
+
+def unproven(evidence: Mapping[str, str], limits: Limits) -> str | None:  # noqa: ARG001 - host has no limits
+    """A process needs no proof of a sandbox."""
+    return None if evidence.get("sandbox") == "none" else "the server runs in a sandbox"

@@ -1,0 +1,26 @@
+"""The servers under load, one module each: what to start, on which port, with which files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+
+class Server(Protocol):
+    """What a module under `weighbridge.servers` offers."""
+
+    PROGRAMS: tuple[str, ...]
+    """Names to look for on PATH, best first."""
+    PACKAGE: str
+    """The Debian package that brings it."""
+    PORT: int
+    """Where it usually listens; a second one in the same namespace takes the next."""
+
+    def argv(self, program: str, port: int, workdir: str, load: Any) -> list[str]:
+        """Its command line, staying in the foreground."""
+
+    def files(self, port: int, workdir: str) -> Mapping[str, str]:
+        """The files it needs, path to content."""
+
+    def transport(self, load: Any) -> str:
+        """`tcp` or `udp`: which kind of socket shows that it is ready."""

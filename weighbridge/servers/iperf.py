@@ -1,0 +1,25 @@
+"""The iperf 2 server; one process serves either TCP or UDP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+PROGRAMS = ("iperf",)
+PACKAGE = "iperf"
+PORT = 5001
+
+
+def argv(program: str, port: int, workdir: str, load: Any) -> list[str]:  # noqa: ARG001 - part of the protocol
+    """Serve what the client will send."""
+    return [program, "-s", "-p", str(port), *(["-u"] if load.udp else [])]
+
+
+def files(port: int, workdir: str) -> Mapping[str, str]:  # noqa: ARG001 - part of the protocol
+    """It needs none."""
+    return {}
+
+
+def transport(load: Any) -> str:
+    """The socket it waits on."""
+    return "udp" if load.udp else "tcp"

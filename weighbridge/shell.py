@@ -1,0 +1,220 @@
+"""Running commands: argument lists in, finished records out, every wait with a deadline."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from weighbridge.errors import CommandFailed, MissingTool, StandError
+
+ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "NO_COLOR": "1", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+"""The whole environment of every command: a decimal comma or a colour code must not reach a parser."""
+
+
+class Deadline:
+    """A point in time that every wait of one operation shares."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never below zero."""
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is up."""
+        return self.remaining == 0.0
+
+    def until(self, condition: Callable[[], bool], what: str, *, interval: float = 0.01) -> None:
+        """Wait until `condition()` holds.
+
+        Raises StandError naming `what` when the time is up first.
+        """
+        while not condition():
+            if self.expired:
+                raise StandError(f"gave up waiting for {what}")
+            time.sleep(min(interval, self.remaining))
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command that ended: what was typed, what came back, how long it took (s)."""
+
+    argv: tuple[str, ...]
+    code: int
+    stdout: str
+    stderr: str
+    elapsed: float
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended in time and with exit code 0."""
+        return self.code == 0 and not self.timed_out
+
+    def explain(self) -> str:
+        """One line: the command, how it ended and the last thing it said."""
+        how = "passed its deadline" if self.timed_out else f"ended with {self.code}"
+        said = (self.stderr.strip() or self.stdout.strip() or "it said nothing").splitlines()[-1]
+        return f"`{' '.join(self.argv)}` {how} after {self.elapsed:.1f} s: {said}"
+
+
+class Process(Protocol):
+    """A command that is still running, such as a server."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id, as seen from where the suite runs."""
+
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+
+    def said(self) -> str:
+        """What it has written so far, both streams."""
+
+    def stop(self) -> None:
+        """End it and everything it started; does nothing when it has ended."""
+
+
+class Shell(Protocol):
+    """A place where commands run: a host, a node of the lab, a pod."""
+
+    def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True) -> Finished:
+        """Run to the end.
+
+        Raises CommandFailed, with both streams, unless `check` is False.
+        """
+
+    def start(self, argv: Sequence[str]) -> Process:
+        """Start without waiting."""
+
+    def which(self, program: str) -> str | None:
+        """The full path of a program there, None when it is not installed."""
+
+
+@dataclass(frozen=True)
+class LocalProcess:
+    """A process group on this machine whose output goes to an unlinked file."""
+
+    popen: subprocess.Popen[bytes]
+    output: IO[bytes]
+
+    @property
+    def pid(self) -> int:
+        """The leader's process id."""
+        return self.popen.pid
+
+    def running(self) -> bool:
+        """Whether the leader has not ended yet."""
+        return self.popen.poll() is None
+
+    def said(self) -> str:
+        """Both streams, as far as written."""
+        with suppress(ValueError):
+            size = os.fstat(self.output.fileno()).st_size
+            return os.pread(self.output.fileno(), size, 0).decode(errors="replace")
+        return ""
+
+    def stop(self) -> None:
+        """Kill the whole group: a server has nothing to save, and its sandbox dies with it."""
+        kill_group(self.popen)
+        self.output.close()
+
+
+def kill_group(popen: subprocess.Popen[bytes]) -> None:
+    """Kill the session that `popen` leads and reap it."""
+    with suppress(ProcessLookupError):
+        os.killpg(popen.pid, signal.SIGKILL)
+    popen.wait()
+
+
+@dataclass(frozen=True)
+class LocalShell:
+    """Commands on this machine, behind `prefix` (such as nsenter and its namespaces)."""
+
+    prefix: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+
+    def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True) -> Finished:
+        """Run to the end; past the deadline the whole process group is killed."""
+        started = time.monotonic()
+        popen = self._popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        late = False
+        try:
+            out, err = popen.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            late = True
+            kill_group(popen)
+            out, err = popen.communicate()
+        except BaseException:
+            kill_group(popen)
+            raise
+        done = Finished(
+            tuple(argv),
+            popen.returncode,
+            out.decode(errors="replace"),
+            err.decode(errors="replace"),
+            time.monotonic() - started,
+            late,
+        )
+        if check and not done.ok:
+            raise CommandFailed(done.explain())
+        return done
+
+    def start(self, argv: Sequence[str]) -> LocalProcess:
+        """Start a process group of its own; the caller stops it."""
+        output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by LocalProcess.stop
+        return LocalProcess(self._popen(argv, stdout=output, stderr=subprocess.STDOUT), output)
+
+    def which(self, program: str) -> str | None:
+        """Where a program lies on this machine."""
+        return shutil.which(program, path=self.environment["PATH"])
+
+    def _popen(self, argv: Sequence[str], **streams: int | IO[bytes]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(  # type: ignore[call-overload, no-any-return]  # the two streams are typed apart
+                [*self.prefix, *argv],
+                stdin=subprocess.DEVNULL,
+                env=dict(self.environment),
+                start_new_session=True,
+                cwd="/",
+                **streams,
+            )
+        except FileNotFoundError as error:
+            raise MissingTool(f"{error.filename} is not installed here") from error
+
+
+def find_program(shell: Shell, names: Sequence[str], package: str | None) -> str:
+    """The first of `names` that is installed.
+
+    Raises MissingTool naming the Debian package, or that there is none.
+    """
+    for name in names:
+        if path := shell.which(name):
+            return path
+    remedy = f"install it with: apt-get install {package}" if package else "no package brings it; put it on PATH"
+    raise MissingTool(f"{names[0]} is not installed; {remedy}")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write to a temporary name, fsync, rename: a reader sees the old file or the whole new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

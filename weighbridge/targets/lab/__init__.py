@@ -1,0 +1,111 @@
+"""The embedded target: two nodes and their pods as network namespaces on this machine.
+
+    node1 (198.18.0.1) eth0 ═══ veth pair, tbf at both ends ═══ eth0 (198.18.0.2) node2
+
+Every address is from 198.18.0.0/15, kept for benchmarks by RFC 2544, and exists only inside.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from weighbridge import registry
+from weighbridge.networks import Node, Pod
+from weighbridge.runtimes import Files
+from weighbridge.shell import Shell
+from weighbridge.targets import Request
+from weighbridge.targets.lab import link
+from weighbridge.targets.lab.namespace import Namespace, new_namespace, unavailable
+
+__all__ = ["LIVE", "Lab", "open_site", "unavailable"]
+
+LIVE = True
+
+
+@dataclass
+class Lab:
+    """A standing lab; networks are wired when their first pod is asked for."""
+
+    namespace: Namespace
+    run_id: str
+    nodes: Sequence[Node]
+    link_rate: float | None
+    _wired: set[str] = field(default_factory=set)
+    _pods: int = 0
+    _reserved: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def files(self) -> Files:
+        """The lab's own file system."""
+        return self.namespace
+
+    def shell(self) -> Shell:
+        """Inside the lab, outside every node."""
+        return self.namespace.shell()
+
+    def pod(self, node: Node, network: str) -> Pod:
+        """A new pod of that network; the node itself where the network has no pods."""
+        wiring = registry.find("networks", network)
+        if network not in self._wired:
+            wiring.wire(self.nodes)
+            self._wired.add(network)
+        if not wiring.PODS:
+            return Pod(node.name, 0, node, node.name, node.shell, node.address)
+        self._pods += 1
+        name = f"pod{self._pods}"
+        self.shell().run(["ip", "netns", "add", name])
+        shell = self.namespace.shell(name)
+        shell.run(["ip", "link", "set", "lo", "up"])
+        pod = Pod(name, self._pods, node, name, shell, wiring.address(node, self._pods))
+        wiring.join(pod, self.nodes)
+        return pod
+
+    def reserve(self, pod: Pod, port: int) -> int:
+        """The first port from `port` on that no other stand has in the pod's namespace."""
+        while (pod.namespace, port) in self._reserved:
+            port += 1
+        self._reserved.add((pod.namespace, port))
+        return port
+
+    def release(self, pod: Pod, port: int) -> None:
+        """Give a reserved port back."""
+        self._reserved.discard((pod.namespace, port))
+
+    def describe(self) -> dict[str, str]:
+        """Kernel, processor and link."""
+        rate = f"{self.link_rate / 1e6:g} Mbit/s" if self.link_rate else "unshaped"
+        return {"kernel": platform.release(), "processor": _processor(), "nodes": str(len(self.nodes)), "link": rate}
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+@contextmanager
+def open_site(request: Request) -> Iterator[Lab]:
+    """A lab for the length of the context.
+
+    Raises StandError or CommandFailed when it cannot be made.
+    """
+    with new_namespace(request.run_id) as namespace:
+        outer = namespace.shell()
+        nodes = []
+        for number in (1, 2):
+            name = f"node{number}"
+            outer.run(["ip", "netns", "add", name])
+            nodes.append(Node(name, number, namespace.shell(name), f"198.18.0.{number}", "eth0", link.MTU))
+        near, far = nodes
+        near.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", far.name)
+        for node in nodes:
+            node.ip("link", "set", "lo", "up")
+            node.ip("address", "add", f"{node.address}/24", "dev", "eth0")
+            node.ip("link", "set", "eth0", "up")
+            link.shape(node.shell, "eth0", request.link_rate)
+        yield Lab(namespace, request.run_id, nodes, request.link_rate)

@@ -1,0 +1,83 @@
+"""The published studies as a target: recorded outputs and figures instead of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from weighbridge import units
+from weighbridge.errors import UsageError
+from weighbridge.metrics import metric
+from weighbridge.model import Cell
+from weighbridge.study import Figure, Study, load
+from weighbridge.targets import Recording, Request
+from weighbridge.tools import Result
+
+LIVE = False
+
+
+@dataclass
+class Archive:
+    """The studies of a folder, read when one of their cells is asked for."""
+
+    folder: Path
+    _studies: dict[str, Study] = field(default_factory=dict)
+
+    def study(self, name: str) -> Study:
+        """A study by name.
+
+        Raises UsageError when there is no such folder, ScenarioError when its data are broken.
+        """
+        if name not in self._studies:
+            if not (self.folder / name).is_dir():
+                raise UsageError(f"no study is called {name!r} in {self.folder}")
+            self._studies[name] = load(self.folder / name)
+        return self._studies[name]
+
+    def recordings(self, cell: Cell) -> Sequence[Recording]:
+        """Every recorded output and every printed figure of a cell, as its rounds."""
+        if cell.study is None:
+            return []
+        study = self.study(cell.study)
+        axes = {axis: value for axis, value in cell.axes.items() if axis != cell.sweep}
+        outputs = [
+            Recording(r.file, (study.folder / r.file).read_text(encoding="utf-8"), None, r.note, r.series)
+            for r in study.recordings
+            if r.scenario == cell.scenario and r.axes == axes
+        ]
+        figures = [
+            Recording(f.source, "", (Result({}, _values(f)),), _bounds(f), number)
+            for number, f in enumerate(f for f in study.figures if f.scenario == cell.scenario and f.axes == axes)
+        ]
+        return outputs or figures
+
+    def link_rate(self, cell: Cell) -> float | None:
+        """The line rate that a study states for its machines, bit/s."""
+        text = self.study(cell.study).environment.get("link") if cell.study else None
+        return units.parse_as(text, units.BIT_RATE) if text else None
+
+    def describe(self) -> dict[str, str]:
+        """Recordings have no machine of today."""
+        return {"recordings": str(self.folder)}
+
+
+def _values(figure: Figure) -> Mapping[str, float]:
+    return {name: units.parse_as(p.value, metric(name).unit) for name, p in figure.metrics.items()}
+
+
+def _bounds(figure: Figure) -> str:
+    bounded = [f"{name} is a {p.bound} bound" for name, p in figure.metrics.items() if p.bound]
+    return ", ".join(bounded)
+
+
+def unavailable() -> str | None:
+    """Recordings can be read anywhere."""
+    return None
+
+
+@contextmanager
+def open_site(request: Request) -> Iterator[Archive]:
+    """The studies beside the scenario files."""
+    yield Archive(request.scenarios / "studies")
