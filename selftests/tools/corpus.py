@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ from weighbridge.metrics import metric
 DATA = Path(__file__).parents[1] / "data"
 
 
-def cases(tool: str) -> Iterator[Any]:
-    """Yield every recorded output of a tool as a pytest parameter named after its file."""
-    for path in sorted((DATA / tool).glob("*.txt")):
-        yield pytest.param(path, id=path.stem)
+def cases(tool: str) -> list[Any]:
+    """Every recorded output of a tool as a pytest parameter named after its file."""
+    return [pytest.param(path, id=path.stem) for path in sorted((DATA / tool).glob("*.txt"))]
 
 
 def check(tool_module: Any, path: Path) -> None:
