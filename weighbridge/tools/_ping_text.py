@@ -10,10 +10,10 @@ from weighbridge.errors import ContradictionError, ParseError
 from weighbridge.tools._terminal import lines, quote
 
 _NUMBER = r"\d{1,12}(?:\.\d{1,9})?"
-_HEADER = re.compile(r"(?:PING6?|Ping)(?: |\()\S.*?\bbytes\b")
-_PAYLOAD = re.compile(r"(?:\+|\b)(\d{1,5})(?:\(\d{1,5}\))? (?:data )?bytes\b")
-_REPLY = re.compile(r"\b\d{1,5} bytes from .*?(?:seq|req)=\d")
-_REPLY_TIME = re.compile(rf"\btime=({_NUMBER}) ?ms\b")
+_HEADER = re.compile(r"(?:PING6?|Ping)(?: |\()\S.*?\b(?:bytes|octets)\b")
+_PAYLOAD = re.compile(r"(?:\+|\b)(\d{1,5})(?:\(\d{1,5}\))? (?:data )?(?:bytes|octets)\b")
+_REPLY = re.compile(r"\b\d{1,5} (?:bytes|octets) from .*?(?:seq|req)=\d")
+_REPLY_TIME = re.compile(rf"\btime=({_NUMBER}) ?(msec|ms|usec)\b")
 _TITLE = re.compile(r"-{3,4} ?(\S.{0,300}?) (?:ping6?|PING6?) [sS]tatistics ?-{3,4}\s*$")
 _SUMMARY_START = re.compile(r"\s*\d{1,15} packets transmitted\b")
 _SUMMARY = re.compile(
@@ -27,7 +27,7 @@ _SUMMARY = re.compile(
 )
 _TIMES_START = re.compile(r"\s*(?:rtt|round-trip)\b")
 _TIMES = re.compile(
-    r"\s*(?:rtt|round-trip)(?P<titled> \(ms\))?\s+(?P<names>[a-z/-]{11,18}) = "
+    r"\s*(?:rtt|round-trip)(?P<titled> \(ms\))?\s+(?P<names>[a-z/-]{11,19}) = "
     rf"(?P<values>{_NUMBER}(?:/{_NUMBER}){{2,3}})(?P<unit> ms\b.*|\s*)$"
 )
 _NAMES = {
@@ -68,26 +68,36 @@ def read(text: str) -> list[dict[str, float]]:
 
 
 def _split(every: list[str]) -> list[list[str]]:
-    """The lines before the first run, then those of each run; a run may be saved without its PING line."""
+    """Separate the lines before the first run, then those of each run.
+
+    A run may have been saved from its title or its counts on, as by `| tail -2`.
+    """
     runs: list[list[str]] = [[]]
-    titled = False
+    reached = 0
     for line in every:
-        title = _TITLE.search(line) is not None
-        if _HEADER.search(line) or (title and (titled or len(runs) == 1)):
+        rank = _rank(line)
+        if rank and (rank == 1 or rank <= reached or len(runs) == 1):
             runs.append([])
-            titled = False
-        titled = titled or title
+            reached = 0
+        reached = max(rank, reached)
         runs[-1].append(line)
     return runs
 
 
+def _rank(line: str) -> int:
+    """Tell a run's landmarks: 1 the PING line, 2 the title of the statistics, 3 the counts, 0 any other line."""
+    if _TITLE.search(line):
+        return 2
+    return 3 if _SUMMARY_START.match(line) else int(_HEADER.search(line) is not None)
+
+
 def _run(run: list[str], text: str, *, last: bool) -> dict[str, float]:
-    title = next((index for index, line in enumerate(run) if _TITLE.search(line)), None)
+    title = next((index for index, line in enumerate(run) if _rank(line) > 1), None)
     if title is None:
         raise ParseError(f"truncated: no statistics follow {quote(run[0])}", text)
     replies = [_reply(line, text) for line in run[:title] if _REPLY.search(line) and "BAD CHECKSUM" not in line]
-    summary = _summary(run[title + 1 :], text)
-    times = _times(run[title + 1 :], text, unterminated=run[-1] if last else None)
+    summary = _summary(run[title:], text)
+    times = _times(run[title:], text, unterminated=run[-1] if last else None)
     metrics = _counts(summary, text)
     answers = int(metrics["packets_received"] + metrics["packets_duplicated"])
     if len(replies) > answers:
@@ -112,7 +122,8 @@ def _reply(line: str, text: str) -> tuple[float, float] | None:
     match = _REPLY_TIME.search(line)
     if match is None:
         raise ParseError(f"a reply's time is unreadable: {quote(line)}", text)
-    return float(match[1]), _last_digit(match[1])
+    scale = 1e-3 if match[2] == "usec" else 1.0
+    return float(match[1]) * scale, _last_digit(match[1]) * scale
 
 
 def _summary(after: list[str], text: str) -> re.Match[str]:
