@@ -118,8 +118,8 @@ def _distribution(figure: Figure, found: _Found) -> Iterator[Discrepancy]:
 
 
 def _percentiles(figure: Figure, found: _Found) -> Iterator[Discrepancy]:
-    if not figure.distribution or figure.requests is None:
-        return
+    if sum(count for _, _, count in figure.distribution) != figure.requests:
+        return  # an incomplete distribution says nothing about places in it
     for name, text in figure.metrics.items():
         percent = _PERCENTILE.match(name)
         if not percent and name != "latency_max":
