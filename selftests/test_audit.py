@@ -173,6 +173,7 @@ def test_sound_figure_row_raises_nothing(tmp_path: Path) -> None:
         ('throughput = "1398.19', 'throughput = "0398.19', ["lost digit", "response size"]),
         ("requests = 100", "requests = 104", ["distribution"] * 4),
         ("[1.000000, 9, 1]", "[1.000000, 2, 1]", ["distribution", "percentile", "percentile"]),
+        ("[1.000000, 9, 1]", "[1.000000, 99, 1]", ["distribution", "percentile", "percentile"]),
         ('latency_p50 = "2 ms"', 'latency_p50 = "1 ms"', ["percentile"]),
         ('latency_p99 = "9 ms"', 'latency_p99 = "2 ms"', ["percentile"]),
         ('response_size = "1KiB"', 'response_size = "4KiB"', ["response size"]),
