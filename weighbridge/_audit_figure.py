@@ -20,6 +20,8 @@ from weighbridge.study import Figure, Study
 
 _SHARE_ERROR = 0.5e-6
 """Shares of the requests are printed in percent with six decimals."""
+_HALF = 0.5
+"""Times are rounded to whole milliseconds."""
 _LEADING_ZERO = re.compile(r"0\d")
 _PERCENTILE = re.compile(r"latency_p(\d+)\Z")
 
@@ -115,11 +117,31 @@ def _distribution(figure: Figure, found: _Found) -> Iterator[Discrepancy]:
     times = [time for _, time, _ in figure.distribution]
     if any(later <= earlier for earlier, later in pairwise(times)):
         yield found("distribution", printed="times in ms", arithmetic=f"{', '.join(map(str, times))} do not rise")
+    yield from _busy(figure, found)
+
+
+def _busy(figure: Figure, found: _Found) -> Iterator[Discrepancy]:
+    """Check that the requests fit side by side: their mean time is at most concurrency x duration ÷ requests."""
+    mean = figure.metrics.get("latency_mean")
+    if mean is None or mean.bound:
+        return
+    shortest = sum((time - _HALF) * count for _, time, count in figure.distribution) / sum(
+        count for _, _, count in figure.distribution
+    )
+    if shortest / 1e3 > printed(mean.value).high:
+        given = like(mean.value, (shortest + _HALF) / 1e3)
+        yield found(
+            "distribution",
+            printed=mean.value,
+            computed=given,
+            arithmetic=f"the mean of the times is {given}, half a ms less at least",
+            metric="latency_mean",
+        )
 
 
 def _percentiles(figure: Figure, found: _Found) -> Iterator[Discrepancy]:
-    if not figure.distribution or figure.requests is None:
-        return
+    if sum(count for _, _, count in figure.distribution) != figure.requests:
+        return  # an incomplete distribution says nothing about places in it
     for name, text in figure.metrics.items():
         percent = _PERCENTILE.match(name)
         if not percent and name != "latency_max":
