@@ -16,7 +16,7 @@ from weighbridge.errors import InfrastructureError, StoreError, UsageError
 from weighbridge.judge import Look, judge
 from weighbridge.measure import Group, Measured, Observer, Slot, group_cells, measure
 from weighbridge.model import Budget, Cell, PhysicalLimit, Sample, Status, Verdict, worst
-from weighbridge.scenario import Scenario, load_all
+from weighbridge.scenario import load_all
 from weighbridge.stand import Reading, unavailable
 from weighbridge.targets import Request, Site
 
@@ -29,7 +29,8 @@ class Settings:
     runs: Path
     """The folder that holds run directories."""
     target: str = "lab"
-    profile: str = "quick"
+    profile: str | None = None
+    """None takes quick for a live target, study for recordings."""
     names: tuple[str, ...] = ()
     run_dir: Path | None = None
     resume: Path | None = None
@@ -66,7 +67,8 @@ class Campaign:
     def __init__(self, settings: Settings, watcher: Observer | None = None) -> None:
         self.settings = settings
         self.target = registry.find("targets", settings.target)
-        self.scenarios = {s.name: s for s in load_all(settings.scenarios, settings.profile, settings.names)}
+        self.profile = settings.profile or ("quick" if self.target.LIVE else "study")
+        self.scenarios = {s.name: s for s in load_all(settings.scenarios, self.profile, settings.names)}
         self.seed = settings.seed if settings.seed is not None else secrets.randbelow(2**32)
         self.watcher = watcher
         self.groups: tuple[Group, ...] = ()
@@ -74,6 +76,7 @@ class Campaign:
         self.outcomes: dict[str, Outcome] = {}
         self.started = time.time()
         self.folder: Path | None = None
+        self.environment: dict[str, str] = {}
         self._site: Site | None = None
         self._open = ExitStack()
         self._reasons: dict[tuple[object, ...], str | None] = {}
@@ -103,6 +106,7 @@ class Campaign:
                 raise InfrastructureError(f"target {self.settings.target}: {reason}")
             run_id = self.folder.name if self.folder else new_run_id()
             self._site = self._open.enter_context(self.target.open_site(Request(run_id, self.settings.scenarios)))
+            self.environment = self._site.describe()
         return self._site
 
     def unavailable(self, cell: Cell) -> str | None:
@@ -144,7 +148,7 @@ class Campaign:
             "started",
             {
                 "target": self.settings.target,
-                "profile": self.settings.profile,
+                "profile": self.profile,
                 "seed": self.seed,
                 "scenarios": digests,
                 "time": self.started,
@@ -166,7 +170,7 @@ class Campaign:
         if not journal_events or journal_events[0]["event"] != "started":
             raise StoreError(f"{self.folder} holds no run that was started")
         first = journal_events[0]
-        for key, mine in (("target", self.settings.target), ("profile", self.settings.profile)):
+        for key, mine in (("target", self.settings.target), ("profile", self.profile)):
             if first[key] != mine:
                 raise UsageError(f"{self.folder} was made with --{key} {first[key]}, not {mine}; give the same to --resume")
         changed = sorted(n for n, digest in first["scenarios"].items() if digests.get(n, digest) != digest)
@@ -311,15 +315,3 @@ def new_run_id() -> str:
 def default_runs(root: Path) -> Path:
     """Where run directories go below a checkout."""
     return root / "reports" / "runs"
-
-
-def planned_seconds(campaign: Campaign) -> float:
-    """How long the selected cells should take at most, without stand-ups."""
-    return sum(group.planned(group.looks[-1]) for group in campaign.groups)
-
-
-def scenario_of(campaign: Campaign, cell: Cell) -> Scenario:
-    """The scenario a cell comes from."""
-    return campaign.scenarios[cell.scenario]
-
-

@@ -31,6 +31,10 @@ _RANK_EFFICIENCY = 3 / math.pi
 """Asymptotic efficiency of the signed-rank test against the t-test for normal data (Hodges & Lehmann 1956)."""
 
 
+_NOTHING = 1e-12
+"""Stands for zero on the log scale: no loss at all is far below every bound, and ranks need no more."""
+
+
 def judge(
     budget: Budget,
     cell: str,
@@ -59,13 +63,13 @@ def _ratios(
     """Each round's figure over what the bound is a multiple of."""
     if budget.kind == "ratio":
         pairs = reference if isinstance(reference, Mapping) else {}
-        return [value / pairs[number] for number, value in figures.items() if pairs.get(number, 0) > 0 and value > 0]
+        return [value / pairs[number] for number, value in figures.items() if pairs.get(number, 0.0) > 0 and value > 0]
     base = 1.0
     if budget.kind == "limit":
         if not isinstance(reference, PhysicalLimit):
             return []
         base = reference.throughput
-    return [value / base for value in figures.values() if value > 0]
+    return [max(value, _NOTHING) / base for value in figures.values()]
 
 
 def _by_value(budget: Budget, cell: str, ratios: Sequence[float], figures: Mapping[int, float]) -> Verdict:
@@ -90,9 +94,9 @@ def _tested(
     ratio, interval = math.exp(centre), (math.exp(low), math.exp(high))
 
     def verdict(status: Status, why: str) -> Verdict:
-        shown = (_shown(budget, interval[0]), _shown(budget, interval[1]))
-        reason = f"{_statement(budget, ratio, figures)} [{CONFIDENCE:.0%}: {_bounds(budget, interval)}], {why}"
-        return Verdict(cell, budget.text, status, reason, _shown(budget, ratio), shown, n)
+        shown = (_shown(budget, interval[0]), _shown(budget, interval[1])) if n > 1 else None
+        spread = f" [{CONFIDENCE:.0%}: {_bounds(budget, interval)}]" if n > 1 else ""
+        return Verdict(cell, budget.text, status, f"{_statement(budget, ratio, figures)}{spread}, {why}", _shown(budget, ratio), shown, n)
 
     if n > 1:
         missed = wilcoxon(worse, alternative="greater", method="exact", zero_method="zsplit").pvalue

@@ -198,6 +198,9 @@ def _stand_up_all(
                 failed[key] = str(error)
         if key in failed:
             _give_up(slot, known, Status.INFRA_ERROR, failed[key])
+        else:
+            for cell in slot.cells:
+                known[cell.id].limit = standing[key].limit
     return standing
 
 
@@ -215,7 +218,7 @@ def _take_evidence(slot: Slot, stand: Stand | None, known: Mapping[str, Measured
         evidence, unproven = {}, f"no evidence: {error}"
     for cell in slot.cells:
         measured = known[cell.id]
-        measured.evidence, measured.limit = dict(evidence), stand.limit
+        measured.evidence = dict(evidence)
         if unproven and measured.problem is None:
             measured.problem = (Status.INVALID, f"unproven: {unproven}")
 
@@ -302,7 +305,8 @@ def samples_of(slot: Slot, reading: Reading, number: int) -> dict[str, list[Samp
         figures = dict(figures)
         if cell.per_core and "request_rate" in figures:
             figures["request_rate_per_core"] = figures["request_rate"] / cell.per_core
-        whole, latency = _doubt(cell, figures), _saturated(cell, figures)
+        whole = _too_many_errors(cell, figures) or (_cut_short(cell, figures) if reading.live else None)
+        latency = _saturated(cell, figures)
         samples[cell.id] = [
             Sample(
                 name,
@@ -316,10 +320,14 @@ def samples_of(slot: Slot, reading: Reading, number: int) -> dict[str, list[Samp
     return samples
 
 
-def _doubt(cell: Cell, figures: Mapping[str, float]) -> str | None:
+def _too_many_errors(cell: Cell, figures: Mapping[str, float]) -> str | None:
     errors, requests = sum(figures.get(name, 0.0) for name in _ERRORS), figures.get("requests", 0.0)
     if requests and errors > cell.tolerated_errors * requests:
-        return f"{errors:.0f} errors in {requests:.0f} requests, more than {cell.tolerated_errors:.3g} of them"
+        return f"{errors:.0f} errors in {requests:.0f} requests, more than {cell.tolerated_errors * 100:.3g} %"
+    return None
+
+
+def _cut_short(cell: Cell, figures: Mapping[str, float]) -> str | None:
     asked, lasted = getattr(cell.load, "duration", None), figures.get("duration")
     if asked and lasted and lasted < DURATION_REACHED * asked:
         return f"ended after {lasted:g} s of {asked:g} s"

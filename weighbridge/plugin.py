@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from weighbridge.campaign import Campaign, Outcome
+    from weighbridge.model import Cell
 
 CAMPAIGN: pytest.StashKey[Campaign] = pytest.StashKey()
 _FAILED_WITH: pytest.StashKey[int] = pytest.StashKey()
@@ -30,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
     group = parser.getgroup("weighbridge", "performance of container runtimes, networks and sidecars")
     group.addoption("--target", default="lab", help="where to measure: lab (default), replay, kubernetes, ssh")
-    group.addoption("--profile", default="quick", help="smoke, quick (default), standard or study")
+    group.addoption("--profile", help="smoke, quick (default), standard or study (default in replay)")
     group.addoption("--scenario", action="append", default=[], metavar="NAME", help="only this scenario; may be repeated")
     group.addoption("--scenarios", metavar="DIR", help="folder of scenario files (default: scenarios/)")
     group.addoption("--run-dir", metavar="DIR", help="where to write this run (default: reports/runs/<run id>)")
@@ -66,7 +67,7 @@ def _campaign(config: pytest.Config) -> Campaign:
                     scenarios=path("--scenarios") or config.rootpath / "scenarios",
                     runs=default_runs(config.rootpath),
                     target=config.getoption("--target"),
-                    profile=config.getoption("--profile"),
+                    profile=config.getoption("--profile") or None,
                     names=tuple(config.getoption("--scenario")),
                     run_dir=path("--run-dir"),
                     resume=path("--resume"),
@@ -94,13 +95,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("cell", cells)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what pytest collects for a module that claims none of the chosen scenarios."""
+    if CAMPAIGN in config.stash:
+        empty = [item for item in items if _is_parametrized(item) and _cell(item) is None]
+        items[:] = [item for item in items if item not in empty]
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Plan the run from the selected cells; with --plan print the plan and stop."""
     config = session.config
     if CAMPAIGN not in config.stash:
         return
     campaign = config.stash[CAMPAIGN]
-    cells = [item.callspec.params["cell"] for item in session.items if _has_cell(item)]
+    cells = [cell for cell in map(_cell, session.items) if cell is not None]
     campaign.select(cells)
     if not cells or config.option.collectonly:
         return
@@ -117,11 +125,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         raise pytest.UsageError("measuring under xdist would load one machine from several sides; run without -n")
     with _as_usage(config):
         campaign.open_folder()
-    config.addinivalue_line("markers", "verdict: internal")
 
 
-def _has_cell(item: pytest.Item) -> bool:
+def _is_parametrized(item: pytest.Item) -> bool:
     return hasattr(item, "callspec") and "cell" in item.callspec.params
+
+
+def _cell(item: pytest.Item) -> Cell | None:
+    from weighbridge.model import Cell  # noqa: PLC0415
+
+    found = item.callspec.params["cell"] if _is_parametrized(item) else None  # type: ignore[attr-defined]
+    return found if isinstance(found, Cell) else None
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -113,6 +113,7 @@ class Scenario:
     """For each cell id the cells that its ratio budgets refer to."""
     digest: str
     """SHA-256 over the resolved content: two runs asked the same question when it is equal."""
+    tolerated_errors: float
     omit: str | None
 
 
@@ -157,6 +158,7 @@ def load(path: Path, profile: str = "quick") -> Scenario:
         cells=() if overrides.omit else cells,
         references=references,
         digest=hashlib.sha256(canonical.encode()).hexdigest(),
+        tolerated_errors=content.tolerated_errors,
         omit=overrides.omit,
     )
 

@@ -34,6 +34,8 @@ class Reading:
     elapsed: float
     problem: str | None = None
     results: tuple[Result, ...] | None = None
+    live: bool = True
+    """False for a recording, whose command line is not the scenario's."""
 
 
 class Stand(Protocol):
@@ -123,7 +125,7 @@ class RecordedStand:
     def read(self, cell: Cell, load: Any, number: int) -> Reading:  # noqa: ARG002 - recorded with what load it was
         """The recording of round `number`."""
         recording = self.found[number]
-        return Reading((recording.source,), recording.text, 0.0, None, recording.results)
+        return Reading((recording.source,), recording.text, 0.0, None, recording.results, live=False)
 
     def evidence(self) -> Mapping[str, str]:
         """Where the figures come from and what was said of them."""

@@ -41,15 +41,13 @@ class Archive:
         if cell.study is None:
             return []
         study = self.study(cell.study)
-        axes = {axis: value for axis, value in cell.axes.items() if axis != cell.sweep}
         outputs = [
-            Recording(r.file, (study.folder / r.file).read_text(encoding="utf-8"), None, r.note, r.series)
-            for r in study.recordings
-            if r.scenario == cell.scenario and r.axes == axes
+            Recording(r.file, study.texts[r.file], None, r.note, r.series)
+            for r in study.recordings_of(cell.scenario, cell.axes)
         ]
         figures = [
             Recording(f.source, "", (Result({}, _values(f)),), _bounds(f), number)
-            for number, f in enumerate(f for f in study.figures if f.scenario == cell.scenario and f.axes == axes)
+            for number, f in enumerate(study.figures_of(cell.scenario, cell.axes))
         ]
         return outputs or figures
 

@@ -1,0 +1,11 @@
+"""How many requests a server, gateway or proxy answers, and how late."""
+
+from __future__ import annotations
+
+from weighbridge.campaign import Outcome
+from weighbridge.model import Cell, Status
+
+
+def test_keeps_its_budgets(cell: Cell, outcome: Outcome) -> None:
+    """Every budget of the cell is met by what was measured."""
+    assert outcome.status is Status.PASS, f"{cell.id}: {outcome.reason}"

@@ -1,0 +1,102 @@
+"""The `weighbridge` command: everything that is not measuring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from weighbridge import __version__, registry
+from weighbridge.errors import ParseError, UsageError, WeighbridgeError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code is that of the error tree."""
+    options = _parser().parse_args(arguments)
+    try:
+        code = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except WeighbridgeError as error:
+        print(f"weighbridge {options.command}: {_one_line(str(error))}", file=sys.stderr)
+        return error.exit_code
+    return int(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="weighbridge", description="performance of runtimes, networks and sidecars")
+    parser.add_argument("--version", action="version", version=f"weighbridge {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    parse = commands.add_parser("parse", help="raw output of a load tool -> JSON in SI base units")
+    parse.add_argument("tool", metavar="TOOL", help="qperf, wrk, wrk2, iperf, iperf3, ping, ab")
+    parse.add_argument("file", metavar="FILE", help="a file, or - for standard input")
+    parse.set_defaults(run=_parse)
+
+    report = commands.add_parser("report", help="render the reports of a stored run again")
+    report.add_argument("folder", metavar="RUN", type=Path, help="a run directory")
+    report.add_argument("--templates", type=Path, default=Path("reports/templates"), help="folder of *.j2 templates")
+    report.set_defaults(run=_report)
+
+    doctor = commands.add_parser("doctor", help="what this machine can run, and what is missing")
+    doctor.set_defaults(run=_doctor)
+
+    schema = commands.add_parser("schema", help="print the JSON Schema of scenario files or of run.json")
+    schema.add_argument("what", choices=["scenario", "run"])
+    schema.set_defaults(run=_schema)
+    return parser
+
+
+def _parse(options: argparse.Namespace) -> int:
+    tool = registry.find("tools", options.tool)
+    try:
+        raw = sys.stdin.buffer.read() if options.file == "-" else Path(options.file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{options.file} cannot be read: {error.strerror}") from error
+    results = tool.parse(raw.decode(errors="replace"))
+    if not results:
+        raise ParseError("no result in the output")
+    document = {"results": [{"labels": dict(r.labels), "metrics": dict(r.metrics)} for r in results]}
+    print(json.dumps(document, indent=1, allow_nan=False))
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from weighbridge.finish import rerender  # noqa: PLC0415 - parse must not pay for jinja2
+
+    for path in rerender(options.folder, options.templates):
+        print(path)
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:  # noqa: ARG001 - it takes none
+    from tabulate import tabulate  # noqa: PLC0415
+
+    from weighbridge.doctor import examine, install_command  # noqa: PLC0415
+
+    found = examine()
+    rows = [[f.kind, f.name, "yes" if f.usable else "no", f.detail] for f in found]
+    print(tabulate(rows, headers=["what", "name", "usable", "detail"], tablefmt="simple", disable_numparse=True))
+    if command := install_command(found):
+        print(f"\ninstall what is missing with:\n  {command}")
+    lab = [f for f in found if f.kind in ("lab", "target") and f.name not in ("ssh", "kubernetes") and not f.usable]
+    return 6 if lab else 0
+
+
+def _schema(options: argparse.Namespace) -> int:
+    from weighbridge import scenario, store  # noqa: PLC0415
+
+    print(scenario.schema() if options.what == "scenario" else store.run_schema(), end="")
+    return 0
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

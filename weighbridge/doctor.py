@@ -1,0 +1,60 @@
+"""What this machine can run, what is missing, and the one command that installs it."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+
+from weighbridge import registry
+from weighbridge.shell import LocalShell
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked for: its kind and name, whether it is usable, and why not or where it is."""
+
+    kind: str
+    name: str
+    usable: bool
+    detail: str
+    package: str | None = None
+
+
+NEEDED = {"unshare": "util-linux", "nsenter": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps"}
+"""What the lab itself types, and the Debian package that brings it."""
+
+
+def examine() -> list[Finding]:
+    """Look for every target, tool, server, network and runtime."""
+    shell = LocalShell()
+    found = [Finding("python", platform.python_version(), True, platform.platform())]
+    for program, package in NEEDED.items():
+        path = shell.which(program)
+        found.append(Finding("lab", program, path is not None, path or "not installed", package))
+    for key in registry.keys("targets"):
+        reason = registry.find("targets", key).unavailable()
+        found.append(Finding("target", key, reason is None, reason or "usable"))
+    for kind in ("tools", "servers"):
+        for key in registry.keys(kind):
+            module = registry.find(kind, key)
+            path = next((p for name in module.PROGRAMS if (p := shell.which(name))), None)
+            missing = "not installed" if module.PACKAGE else "not installed, and no package brings it"
+            found.append(Finding(kind[:-1], key, path is not None, path or missing, module.PACKAGE))
+    for kind in ("networks", "runtimes"):
+        for key in registry.keys(kind):
+            module = registry.find(kind, key)
+            reason = _reason(module, shell)
+            found.append(Finding(kind[:-1], key, reason is None, reason or "usable", getattr(module, "PACKAGE", None)))
+    return found
+
+
+def install_command(findings: list[Finding]) -> str | None:
+    """The one command that installs everything that a package brings; None when nothing is missing."""
+    packages = sorted({f.package for f in findings if not f.usable and f.package})
+    return f"apt-get install --no-install-recommends {' '.join(packages)}" if packages else None
+
+
+def _reason(module: object, shell: LocalShell) -> str | None:
+    # Networks are probed inside a lab, where making a device touches nothing of the machine.
+    inside = LocalShell(prefix=("unshare", "--net", "--")) if hasattr(module, "OVERHEAD") else shell
+    return module.unavailable(inside)  # type: ignore[attr-defined, no-any-return]

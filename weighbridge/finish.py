@@ -1,0 +1,107 @@
+"""The end of a run: from a campaign to run.json, its reports and the table on the terminal."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from tabulate import tabulate
+
+from weighbridge import __version__, registry, report, store
+from weighbridge.campaign import Campaign, Outcome
+from weighbridge.errors import UsageError
+from weighbridge.studies import retell
+
+
+def write_run(campaign: Campaign, root: Path) -> None:
+    """Write everything that a run directory holds beside its journal.
+
+    Raises StoreError when the disk refuses; the journal is complete all the same.
+    """
+    assert campaign.folder is not None
+    run = stored(campaign)
+    store.save(campaign.folder, run)
+    templates = root / "reports" / "templates"
+    if templates.is_dir():
+        report.render(run, campaign.folder, templates)
+
+
+def stored(campaign: Campaign) -> store.RunFile:
+    """The run as run.json holds it."""
+    assert campaign.folder is not None
+    used = {cell.scenario for group in campaign.groups for cell in group.cells}
+    scenarios = [s for s in campaign.scenarios.values() if s.name in used]
+    studies = {s.study for s in scenarios if s.study} if not campaign.target.LIVE else set()
+    return store.RunFile(
+        schema_=store.SCHEMA,
+        run=campaign.folder.name,
+        weighbridge=__version__,
+        started=store.stamp(campaign.started),
+        seconds=round(time.time() - campaign.started, 3),
+        target=campaign.settings.target,
+        profile=campaign.profile,
+        seed=campaign.seed,
+        complete=all(cell.id in campaign.outcomes for cell in campaign.selected),
+        environment=campaign.environment,
+        scenarios=[
+            store.StoredScenario(
+                name=s.name,
+                title=s.title,
+                digest=s.digest,
+                study=s.study,
+                tool=s.tool,
+                closed_loop=registry.find("tools", s.tool).CLOSED_LOOP,
+                looks=list(s.looks),
+                tolerated_errors=s.tolerated_errors,
+                omitted=s.omit,
+            )
+            for s in scenarios
+        ],
+        cells=[_cell(outcome, selected=outcome.cell in campaign.selected) for outcome in campaign.outcomes.values()],
+        studies=retell(campaign.settings.scenarios, studies) if studies else [],
+    )
+
+
+def _cell(outcome: Outcome, *, selected: bool) -> store.StoredCell:
+    cell, measured = outcome.cell, outcome.measured
+    samples = [store.StoredSample(**asdict(sample)) for sample in measured.samples]
+    return store.StoredCell(
+        id=cell.id,
+        scenario=cell.scenario,
+        study=cell.study,
+        tool=cell.tool,
+        axes=dict(cell.axes),
+        selected=selected,
+        status=str(outcome.status),
+        reason=outcome.reason,
+        samples=samples,
+        summary=store.summarise(samples),
+        evidence=measured.evidence,
+        limit=store.StoredLimit(**asdict(measured.limit)) if measured.limit else None,
+        verdicts=[
+            store.StoredVerdict(
+                budget=v.budget, verdict=str(v.status), ratio=v.ratio, interval=v.interval, n=v.n, reason=v.reason
+            )
+            for v in outcome.verdicts
+        ],
+    )
+
+
+def verdict_table(campaign: Campaign) -> str:
+    """The verdicts for a terminal, worst first, and how many cells did not run."""
+    run = stored(campaign)
+    rows = report.verdict_rows(run)
+    skipped = sum(cell.status == "not-run" and cell.selected for cell in run.cells)
+    text = tabulate(rows, headers=["verdict", "cell", "budget", "why"], tablefmt="simple", disable_numparse=True)
+    return text + (f"\n{skipped} cells were not run; the report lists the reasons" if skipped else "")
+
+
+def rerender(folder: Path, templates: Path) -> list[Path]:
+    """Render the reports of a stored run again.
+
+    Raises StoreError or UsageError when there is no run or no template.
+    """
+    if not folder.exists():
+        raise UsageError(f"{folder} does not exist; run directories are in reports/runs/")
+    return report.render(store.load(folder), folder if folder.is_dir() else folder.parent, templates)

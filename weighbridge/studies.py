@@ -1,0 +1,138 @@
+"""A published study seen whole: its tables with every figure recomputed, and what it says against itself.
+
+Everything is read again from the study's own recordings, whatever cells a run selected: a table with
+holes would not repeat the study.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from weighbridge import audit, metrics, units
+from weighbridge.errors import ParseError
+from weighbridge.measure import Slot, samples_of
+from weighbridge.model import Cell
+from weighbridge.scenario import Scenario, load_all
+from weighbridge.stand import Reading
+from weighbridge.store import StoredDiscrepancy, StoredStudy, StoredTable
+from weighbridge.study import Column, Row, Study, Table, load
+
+Figures = Mapping[tuple[str, frozenset[tuple[str, str]], str], Sequence[float]]
+
+
+def retell(folder: Path, names: Iterable[str]) -> list[StoredStudy]:
+    """Every named study below `folder`/studies, recomputed with the scenarios of `folder`.
+
+    Raises ScenarioError when a study's data are broken.
+    """
+    scenarios = load_all(folder, "study")
+    wanted = sorted(set(names))
+    earlier: list[Study] = []
+    told = []
+    for path in sorted((folder / "studies").iterdir()):
+        if not path.is_dir():
+            continue
+        study = load(path)
+        if study.name in wanted:
+            told.append(_retold(study, [s for s in scenarios if s.study == study.name], earlier))
+        earlier.append(study)
+    return told
+
+
+def _retold(study: Study, scenarios: Sequence[Scenario], earlier: Sequence[Study]) -> StoredStudy:
+    figures, refused = _figures(study, scenarios)
+
+    def lookup(scenario: str, axes: Mapping[str, str], metric: str) -> Sequence[float]:
+        return figures.get((scenario, frozenset(axes.items()), metric), ())
+
+    found = audit.audit(study, lookup, refused, earlier)
+    return StoredStudy(
+        id=study.name,
+        environment=dict(study.environment),
+        tables=[_table(table, lookup) for table in study.tables.values()],
+        discrepancies=[
+            StoredDiscrepancy(
+                where=d.where,
+                kind=d.kind,
+                printed=d.printed,
+                computed=d.computed,
+                arithmetic=d.arithmetic,
+                source=d.file,
+            )
+            for d in found
+        ],
+    )
+
+
+def _figures(study: Study, scenarios: Sequence[Scenario]) -> tuple[Figures, dict[str, str]]:
+    """What every recording gives, series after series; NaN, and the reason by file, where it was refused."""
+    found: dict[tuple[str, frozenset[tuple[str, str]], str], list[float]] = {}
+    refused: dict[str, str] = {}
+    for scenario in scenarios:
+        names: set[str] = set()
+        holes: list[tuple[Cell, int]] = []
+        for cell in scenario.cells:
+            axes = frozenset(cell.axes.items())
+            for number, recording in enumerate(study.recordings_of(cell.scenario, cell.axes)):
+                reading = Reading((recording.file,), study.texts[recording.file], 0.0, live=False)
+                try:
+                    samples = samples_of(Slot((cell,)), reading, number)[cell.id]
+                except ParseError as error:
+                    refused[recording.file] = error.reason
+                    holes.append((cell, number))
+                    continue
+                for sample in samples:
+                    names.add(sample.metric)
+                    if sample.value is not None:
+                        found.setdefault((cell.scenario, axes, sample.metric), []).append(sample.value)
+            for figure in study.figures_of(cell.scenario, cell.axes):
+                for name, printed in figure.metrics.items():
+                    value = units.parse_as(printed.value, metrics.metric(name).unit)
+                    found.setdefault((cell.scenario, axes, name), []).append(value)
+        for cell, number in holes:
+            for name in names:
+                values = found.setdefault((cell.scenario, frozenset(cell.axes.items()), name), [])
+                values.insert(number, math.nan)
+    return found, refused
+
+
+def _table(table: Table, lookup: audit.Lookup) -> StoredTable:
+    if table.claims:
+        rows = [[claim.where, claim.what, claim.printed, claim.arithmetic] for claim in table.claims]
+        return StoredTable(title=table.title, headings=["where", "what", "printed", "arithmetic"], rows=rows)
+    headings = [*table.row_labels, *table.row_axes, *(column.heading for column in table.columns)]
+    rows = [
+        [
+            *(row.labels[name] for name in table.row_labels),
+            *(row.axes[name] for name in table.row_axes),
+            *(_entry(table, row, column, text, lookup) for column, text in zip(table.columns, row.printed, strict=True)),
+        ]
+        for row in table.rows
+    ]
+    return StoredTable(title=table.title, headings=headings, rows=rows)
+
+
+def _entry(table: Table, row: Row, column: Column, text: str, lookup: audit.Lookup) -> str:
+    """A figure as printed; where the recording gives another one, that too."""
+    shown = f"{text} {column.unit}".strip() if column.unit and text and text != column.none else text
+    printed = column.read(text)
+    if not column.metric:
+        return shown
+    values = lookup(column.scenario, table.cell(row, column), column.metric)
+    if row.series is not None:
+        values = values[row.series : row.series + 1]
+    if not values:
+        return f"{shown} (no output)" if shown else "–"
+    if all(math.isnan(value) for value in values):
+        return f"{shown} (output refused)"
+    divisor = float(row.axes[column.per]) if column.per else 1.0
+    measured = [value / divisor for value in values if not math.isnan(value)]
+    unit = metrics.metric(column.metric).unit
+    if printed is None:
+        return f"(output: {units.show(measured[0], unit)})"
+    value = units.parse_as(printed.value, unit)
+    if any(math.isclose(value, m, rel_tol=5e-3, abs_tol=1e-12) for m in measured):
+        return shown
+    return f"{shown} (output: {units.show(measured[0], unit)})"
