@@ -28,7 +28,8 @@ _SUMMARY = re.compile(
 _TIMES_START = re.compile(r"\s*(?:rtt|round-trip)\b")
 _TIMES = re.compile(
     r"\s*(?:rtt|round-trip)(?P<titled> \(ms\))?\s+(?P<names>[a-z/-]{11,19}) = "
-    rf"(?P<values>{_NUMBER}(?:/{_NUMBER}){{2,3}})(?P<unit> ms\b.*|\s*)$"
+    rf"(?P<values>{_NUMBER}(?:/{_NUMBER}){{2,3}})"
+    rf"(?P<unit> ms(?:, pipe \d{{1,9}})?(?:, ipg/ewma {_NUMBER}/{_NUMBER} ms)?\s*|\s*)$"
 )
 _NAMES = {
     "min/avg/max": ("min", "mean", "max"),
