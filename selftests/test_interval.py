@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies
 
-from weighbridge._interval import evaluate, exactly, like, printed
+from weighbridge._interval import Interval, evaluate, exactly, like, printed
 from weighbridge.errors import UsageError
 
 
@@ -15,6 +16,7 @@ from weighbridge.errors import UsageError
         ("5 ms", 4.5e-3, 5.5e-3),
         ("250 %", 2.495, 2.505),
         ("54255 x", 54254.5, 54255.5),
+        ("1.2e2 s", 115.0, 125.0),
     ],
 )
 def test_printed_figure_stands_for_all_that_rounds_to_it(text: str, low: float, high: float) -> None:
@@ -81,3 +83,25 @@ def test_computed_figures_are_written_in_the_printed_unit() -> None:
     assert like("16 µs", 15e-6) == "15 µs"
     assert like("2000/s", 1999.18) == "1999.18/s"
     assert like("20000 x", 1089.357) == "1089.357"
+
+
+@given(strategies.text(alphabet="0123456789.+-*/() eExa_'j", max_size=40))
+def test_any_text_is_computed_or_refused(text: str) -> None:
+    """No text ends in another error, or in a result that is not a finite range."""
+    try:
+        result = evaluate(text)
+    except UsageError:
+        return
+    assert result.low <= result.high
+
+
+@given(
+    strategies.lists(strategies.tuples(strategies.floats(-1e3, 1e3), strategies.floats(0, 10)), min_size=2, max_size=2)
+)
+def test_intervals_hold_every_result(ends: list[tuple[float, float]]) -> None:
+    """Whatever values lie behind two figures, the computed range holds what they give."""
+    one, other = (Interval(low, low + width) for low, width in ends)
+    for a in (one.low, one.middle, one.high):
+        for b in (other.low, other.middle, other.high):
+            for computed, value in ((one + other, a + b), (one - other, a - b), (one * other, a * b)):
+                assert computed.meets(exactly(value)) or abs(value) < 1e-6

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from weighbridge.study import Recording, Study
+
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
@@ -34,3 +36,29 @@ class Discrepancy:
 def label(axes: Mapping[str, str]) -> str:
     """Write axes as one word each: `runtime=kata rate=5000/s`."""
     return " ".join(f"{name}={value}" for name, value in axes.items())
+
+
+def of_recording(
+    study: Study,
+    recording: Recording,
+    kind: str,
+    where: str,
+    *,
+    printed: str = "",
+    computed: str = "",
+    arithmetic: str,
+    metric: str = "",
+) -> Discrepancy:
+    """Make a discrepancy of one recorded output."""
+    return Discrepancy(
+        study=study.name,
+        kind=kind,
+        where=where,
+        printed=printed,
+        computed=computed,
+        arithmetic=arithmetic,
+        file=recording.file,
+        scenario=recording.scenario,
+        axes=recording.axes,
+        metric=metric,
+    )

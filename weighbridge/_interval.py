@@ -11,13 +11,15 @@ import ast
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 from weighbridge import units
 from weighbridge.errors import UsageError
 
 _BINARY_ERROR = 1e-9
 """Relative error of decimal figures kept as binary floats, with room for a dozen operations."""
-_ROUNDED = re.compile(r"\d*\.\d+|\d+\.\d*")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_ROUNDED = re.compile(r"\d+\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,8 @@ def exactly(value: float) -> Interval:
 def printed(text: str, step: str | None = None) -> Interval:
     """Read a quantity with its rounding, in its SI base unit; `step` where it is coarser than the last digit."""
     quantity = units.parse(text)
-    number = re.match(r"\s*([^\s%a-zA-Zµ/]+)", text)
-    digits = number.group(1) if number else ""
-    half = abs(units.parse(step).value if step else 10.0 ** -_decimals(digits) * scale_of(text)) / 2
+    digits = text.removesuffix(unit_of(text)).strip()
+    half = (units.parse(step).value if step else _last_digit(digits) * scale_of(text)) / 2
     return Interval(quantity.value - half, quantity.value + half)
 
 
@@ -107,7 +108,9 @@ def _value(node: ast.expr, source: str) -> Interval:
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             text = ast.get_source_segment(source, node) or ""
-            half = 0.5 * 10.0 ** -_decimals(text) if _ROUNDED.fullmatch(text) else 0.0
+            if not _NUMBER.fullmatch(text):
+                raise UsageError(f"{text!r} is no plain number")
+            half = _last_digit(text) / 2 if _ROUNDED.fullmatch(text) else 0.0
             return Interval(number - half, number + half)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return exactly(0) - _value(operand, source)
@@ -122,5 +125,6 @@ def _value(node: ast.expr, source: str) -> Interval:
     raise UsageError(f"{source!r} holds more than numbers and + - * / ( )")
 
 
-def _decimals(number: str) -> int:
-    return len(number.partition(".")[2])
+def _last_digit(number: str) -> float:
+    """Give what one step of the last digit is worth: 0.01 in `1.36`, 10 in `1.2e2`."""
+    return 10.0 ** int(Decimal(number).as_tuple().exponent)

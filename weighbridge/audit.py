@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from weighbridge import _audit_figure, _audit_recording, _audit_table
+from weighbridge import _audit_figure, _audit_recording, _audit_series, _audit_table
 from weighbridge._audit_table import Lookup
 from weighbridge._discrepancy import Discrepancy
 from weighbridge._interval import evaluate, like, printed
@@ -61,9 +61,9 @@ def _all(
     yield from _audit_recording.destinations(study)
     yield from _audit_recording.places(study)
     if lookup is not None:
-        yield from _audit_recording.spreads(study, lookup)
-        yield from _audit_recording.sizes(study, lookup)
-        yield from _audit_recording.asked(study, lookup)
+        yield from _audit_series.spreads(study, lookup)
+        yield from _audit_series.sizes(study, lookup)
+        yield from _audit_series.asked(study, lookup)
 
 
 def _claims(study: Study) -> Iterator[Discrepancy]:
