@@ -13,8 +13,8 @@ from typing import Any
 
 from weighbridge import journal, registry
 from weighbridge.errors import InfrastructureError, StoreError, UsageError
-from weighbridge.judge import Look, judge
-from weighbridge.measure import Group, Measured, Observer, Slot, group_cells, measure
+from weighbridge.judge import judge
+from weighbridge.measure import Group, Look, Measured, Observer, Slot, group_cells, measure
 from weighbridge.model import Budget, Cell, PhysicalLimit, Sample, Status, Verdict, worst
 from weighbridge.scenario import load_all
 from weighbridge.stand import Reading, unavailable
@@ -172,7 +172,9 @@ class Campaign:
         first = journal_events[0]
         for key, mine in (("target", self.settings.target), ("profile", self.profile)):
             if first[key] != mine:
-                raise UsageError(f"{self.folder} was made with --{key} {first[key]}, not {mine}; give the same to --resume")
+                raise UsageError(
+                    f"{self.folder} was made with --{key} {first[key]}, not {mine}; give the same to --resume"
+                )
         changed = sorted(n for n, digest in first["scenarios"].items() if digests.get(n, digest) != digest)
         if changed:
             raise UsageError(f"{', '.join(changed)} changed since {self.folder} was started; start a new run")
@@ -196,14 +198,19 @@ class Campaign:
             rng = random.Random(f"{self.seed} {group.name}")  # noqa: S311 - shuffles rounds, guards nothing
             state = _Deciding(self, known)
             known |= measure(
-                runnable, self.site, rng, _Recorder(self), state.decided, self._done.get(group.name, {})
+                runnable,
+                self.site,
+                rng,
+                observer=_Recorder(self),
+                decide=state.decided,
+                done=self._done.get(group.name, {}),
             )
             final = {verdict.cell + verdict.budget: verdict for verdict in state.verdicts}
         else:
             final = {}
         chosen = {cell.id for cell in self.selected}
         for measured in known.values():
-            verdicts = ()
+            verdicts: tuple[Verdict, ...] = ()
             if measured.cell.id in chosen:
                 verdicts = tuple(
                     final.get(measured.cell.id + budget.text) or self._verdict(measured, budget, known, None)
@@ -265,10 +272,10 @@ class _Deciding:
         chosen = {cell.id for cell in self.campaign.selected}
         everything = {**self.elsewhere, **known}
         found = [
-            self.campaign._verdict(measured, budget, everything, look)  # noqa: SLF001 - one mechanism in two classes
+            self.campaign._verdict(measured, budget, everything, look)
             for measured in known.values()
             if measured.cell.id in chosen
-            for budget in self.campaign._budgets(measured.cell)  # noqa: SLF001
+            for budget in self.campaign._budgets(measured.cell)
         ]
         self.verdicts = [verdict for verdict in found if verdict is not None]
         return len(self.verdicts) == len(found)

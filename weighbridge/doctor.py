@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from pathlib import Path
 
 from weighbridge import registry
 from weighbridge.shell import LocalShell
+from weighbridge.targets import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,15 @@ class Finding:
     package: str | None = None
 
 
-NEEDED = {"unshare": "util-linux", "nsenter": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "sysctl": "procps"}
+NEEDED = {
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "ss": "iproute2",
+    "sysctl": "procps",
+}
 """What the lab itself types, and the Debian package that brings it."""
 
 
@@ -40,11 +50,23 @@ def examine() -> list[Finding]:
             path = next((p for name in module.PROGRAMS if (p := shell.which(name))), None)
             missing = "not installed" if module.PACKAGE else "not installed, and no package brings it"
             found.append(Finding(kind[:-1], key, path is not None, path or missing, module.PACKAGE))
-    for kind in ("networks", "runtimes"):
-        for key in registry.keys(kind):
-            module = registry.find(kind, key)
-            reason = _reason(module, shell)
-            found.append(Finding(kind[:-1], key, reason is None, reason or "usable", getattr(module, "PACKAGE", None)))
+    found += _in_a_lab()
+    return found
+
+
+def _in_a_lab() -> list[Finding]:
+    """Networks and runtimes, asked inside a lab, where making a device touches nothing of the machine."""
+    lab = registry.find("targets", "lab")
+    if reason := lab.unavailable():
+        return [Finding("network", "all", False, f"no lab to probe in: {reason}")]
+    found = []
+    with lab.open_site(Request("doctor", Path())) as site:
+        for kind in ("networks", "runtimes"):
+            for key in registry.keys(kind):
+                module = registry.find(kind, key)
+                reason = module.unavailable(site.shell())
+                package = getattr(module, "PACKAGE", None)
+                found.append(Finding(kind[:-1], key, reason is None, reason or "usable", package))
     return found
 
 
@@ -52,9 +74,3 @@ def install_command(findings: list[Finding]) -> str | None:
     """The one command that installs everything that a package brings; None when nothing is missing."""
     packages = sorted({f.package for f in findings if not f.usable and f.package})
     return f"apt-get install --no-install-recommends {' '.join(packages)}" if packages else None
-
-
-def _reason(module: object, shell: LocalShell) -> str | None:
-    # Networks are probed inside a lab, where making a device touches nothing of the machine.
-    inside = LocalShell(prefix=("unshare", "--net", "--")) if hasattr(module, "OVERHEAD") else shell
-    return module.unavailable(inside)  # type: ignore[attr-defined, no-any-return]

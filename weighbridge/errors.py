@@ -8,9 +8,9 @@ WeighbridgeError
 ├── ParseError              4   tool output that is not a trustworthy figure
 │   └── ContradictionError  4   figures of one output that exclude each other
 └── InfrastructureError     6   the machine, not the thing under test
-    ├── MissingTool         6   a program that is not installed
+    ├── MissingToolError    6   a program that is not installed
     ├── StandError          6   a server, node or network that did not come up
-    ├── CommandFailed       6   a command that ended badly or too late
+    ├── CommandError        6   a command that ended badly or too late
     └── StoreError          6   results that could not be written or read back
 
 The numbers are those of the command line: 0 pass, 1 budget missed or regression, 2 usage, 3 no
@@ -70,7 +70,7 @@ class InfrastructureError(WeighbridgeError):
     exit_code = 6
 
 
-class MissingTool(InfrastructureError):
+class MissingToolError(InfrastructureError):
     """A program that has to be installed; the message names the package."""
 
 
@@ -78,7 +78,7 @@ class StandError(InfrastructureError):
     """A node, network, runtime or server that did not come up, or did not answer in time."""
 
 
-class CommandFailed(InfrastructureError):
+class CommandError(InfrastructureError):
     """A command that exited with an error or passed its deadline; the message names both streams."""
 
 

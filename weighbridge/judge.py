@@ -76,7 +76,9 @@ def _by_value(budget: Budget, cell: str, ratios: Sequence[float], figures: Mappi
     ratio = median(ratios)
     met = ratio <= budget.value if budget.bound == "at_most" else ratio >= budget.value
     reason = f"{_statement(budget, ratio, figures)}, by value, n = {len(ratios)}"
-    return Verdict(cell, budget.text, Status.PASS if met else Status.FAIL, reason, _shown(budget, ratio), None, len(ratios))
+    return Verdict(
+        cell, budget.text, Status.PASS if met else Status.FAIL, reason, _shown(budget, ratio), None, len(ratios)
+    )
 
 
 def _tested(
@@ -96,7 +98,15 @@ def _tested(
     def verdict(status: Status, why: str) -> Verdict:
         shown = (_shown(budget, interval[0]), _shown(budget, interval[1])) if n > 1 else None
         spread = f" [{CONFIDENCE:.0%}: {_bounds(budget, interval)}]" if n > 1 else ""
-        return Verdict(cell, budget.text, status, f"{_statement(budget, ratio, figures)}{spread}, {why}", _shown(budget, ratio), shown, n)
+        return Verdict(
+            cell,
+            budget.text,
+            status,
+            f"{_statement(budget, ratio, figures)}{spread}, {why}",
+            _shown(budget, ratio),
+            shown,
+            n,
+        )
 
     if n > 1:
         missed = wilcoxon(worse, alternative="greater", method="exact", zero_method="zsplit").pvalue
@@ -131,7 +141,7 @@ def hodges_lehmann(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _signed_rank_ways(n: int) -> list[int]:
-    """In how many of the 2^n sign patterns the positive ranks sum to 0, 1, 2, …"""
+    """How many of the 2^n sign patterns have positive ranks that sum to 0, 1, 2 and so on."""
     ways = [1] + [0] * (n * (n + 1) // 2)
     for rank in range(1, n + 1):
         for total in range(len(ways) - 1, rank - 1, -1):

@@ -44,7 +44,14 @@ class Slot:
         if first.sweep is None or len(self.cells) == 1:
             return first.load
         tool = registry.find("tools", first.tool)
-        return tool.Load.model_validate({**first.load_text, first.sweep: [cell.axes[first.sweep] for cell in self.cells]})
+        return tool.Load.model_validate(
+            {**first.load_text, first.sweep: [cell.axes[first.sweep] for cell in self.cells]}
+        )
+
+    @property
+    def planned(self) -> float:
+        """How long one run should take, in seconds."""
+        return float(registry.find("tools", self.cells[0].tool).planned(self.load))
 
     @property
     def name(self) -> str:
@@ -68,7 +75,7 @@ class Group:
 
     def planned(self, rounds: int) -> float:
         """How long `rounds` rounds should take, in seconds, without stand-up."""
-        return rounds * sum(registry.find("tools", s.cells[0].tool).planned(s.load) for s in self.slots)
+        return rounds * sum(slot.planned for slot in self.slots)
 
 
 @dataclass
@@ -84,7 +91,9 @@ class Measured:
 
     def valid(self, metric: str) -> dict[int, float]:
         """The valid samples of a metric, by round."""
-        return {s.round: s.value for s in self.samples if s.metric == metric and s.invalid is None and s.value is not None}
+        return {
+            s.round: s.value for s in self.samples if s.metric == metric and s.invalid is None and s.value is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +171,7 @@ def measure(
     group: Group,
     site: Site,
     rng: random.Random,
+    *,
     observer: Observer,
     decide: Decide,
     done: Mapping[int, Mapping[str, Sequence[Sample]]],
@@ -272,8 +282,7 @@ class _Rounds:
             if stand.rounds is not None and number not in stand.rounds:
                 continue
             load = slot.load
-            planned = registry.find("tools", slot.cells[0].tool).planned(load)
-            self.observer.slot_started(self.group, slot, number, planned)
+            self.observer.slot_started(self.group, slot, number, slot.planned)
             reading = stand.read(slot.cells[0], load, number)
             self.observer.slot_read(self.group, slot, number, attempt, reading)
             if reading.problem:
@@ -284,7 +293,9 @@ class _Rounds:
             except ParseError as error:
                 bad.append((slot, (Status.INVALID, error.reason)))
                 continue
-            reasons = [s.invalid for new in found.values() for s in new if s.invalid and not s.metric.startswith("latency")]
+            reasons = [
+                s.invalid for new in found.values() for s in new if s.invalid and not s.metric.startswith("latency")
+            ]
             if reasons and not keep_bad:
                 bad.append((slot, (Status.INVALID, reasons[0])))
             else:

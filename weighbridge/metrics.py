@@ -39,7 +39,11 @@ METRICS = _table(
     ("request_rate_per_thread_mean request_rate_per_thread_max", "1/s", "higher"),
     ("request_rate_per_thread_stdev", "1/s", "lower"),
     ("connect_time_min connect_time_mean connect_time_stdev connect_time_p50 connect_time_max", "s", "lower"),
-    ("processing_time_min processing_time_mean processing_time_stdev processing_time_p50 processing_time_max", "s", "lower"),
+    (
+        "processing_time_min processing_time_mean processing_time_stdev processing_time_p50 processing_time_max",
+        "s",
+        "lower",
+    ),
     ("waiting_time_min waiting_time_mean waiting_time_stdev waiting_time_p50 waiting_time_max", "s", "lower"),
     ("requests messages keep_alive_requests", "1", ""),
     ("bytes_received bytes_received_body bytes_sent bytes_sent_body congestion_window", "byte", ""),
@@ -65,7 +69,9 @@ def metric(name: str) -> Metric:
     if _PERCENTILE.match(name):
         return Metric(name, "s", "lower")
     near = difflib.get_close_matches(name, METRICS, n=1)
-    raise UsageError(f"{name!r} is no metric" + (f"; did you mean {near[0]!r}?" if near else f"; metrics are {', '.join(METRICS)}"))
+    raise UsageError(
+        f"{name!r} is no metric" + (f"; did you mean {near[0]!r}?" if near else f"; metrics are {', '.join(METRICS)}")
+    )
 
 
 def percentile(percent: str) -> str:

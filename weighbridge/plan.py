@@ -15,7 +15,7 @@ def show_plan(campaign: Campaign, stream: TextIO) -> None:
     total = 0.0
     for group in campaign.groups:
         least, most = group.planned(group.looks[0]), group.planned(group.looks[-1])
-        lines = []
+        lines: list[str] = []
         for slot in group.slots:
             first = slot.cells[0]
             tool = registry.find("tools", first.tool)
@@ -28,6 +28,6 @@ def show_plan(campaign: Campaign, stream: TextIO) -> None:
         total += most * share
         rounds = "recorded" if not campaign.target.LIVE else f"{group.looks[0]} to {group.looks[-1]} rounds"
         time = "" if not campaign.target.LIVE else f", {least * share:.0f} to {most * share:.0f} s"
-        print(f"\n{rounds}{time}", *lines, sep="\n", file=stream)  # noqa: T201 - this is what --plan prints
+        print(f"\n{rounds}{time}", *lines, sep="\n", file=stream)
     seconds = f"at most {total:.0f} s of load" if campaign.target.LIVE else "nothing is measured"
-    print(f"\n{len(campaign.selected)} cells, {len(campaign.groups)} groups, {seconds}", file=stream)  # noqa: T201
+    print(f"\n{len(campaign.selected)} cells, {len(campaign.groups)} groups, {seconds}", file=stream)

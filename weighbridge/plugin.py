@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("weighbridge", "performance of container runtimes, networks and sidecars")
     group.addoption("--target", default="lab", help="where to measure: lab (default), replay, kubernetes, ssh")
     group.addoption("--profile", help="smoke, quick (default), standard or study (default in replay)")
-    group.addoption("--scenario", action="append", default=[], metavar="NAME", help="only this scenario; may be repeated")
+    group.addoption(
+        "--scenario", action="append", default=[], metavar="NAME", help="only this scenario; may be repeated"
+    )
     group.addoption("--scenarios", metavar="DIR", help="folder of scenario files (default: scenarios/)")
     group.addoption("--run-dir", metavar="DIR", help="where to write this run (default: reports/runs/<run id>)")
     group.addoption("--resume", metavar="RUN", help="go on with an interrupted run directory")
@@ -85,10 +87,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     claim = metafunc.module.__name__.rpartition(".")[2].removeprefix("test_")
     cells = []
     for cell in campaign.cells(claim):
-        names = [f"scenario_{cell.scenario}", f"tool_{cell.tool}"] + [f"{axis}_{value}" for axis, value in cell.axes.items()]
+        names = [f"scenario_{cell.scenario}", f"tool_{cell.tool}"] + [
+            f"{axis}_{value}" for axis, value in cell.axes.items()
+        ]
         marks = []
-        for name in names:
-            name = name.replace("-", "_").replace("/", "_per_").replace(".", "_")
+        for text in names:
+            name = text.replace("-", "_").replace("/", "_per_").replace(".", "_")
             metafunc.config.addinivalue_line("markers", f"{name}: axis value")
             marks.append(getattr(pytest.mark, name))
         cells.append(pytest.param(cell, id=cell.id, marks=marks))
@@ -161,7 +165,7 @@ def outcome(cell: Any, request: pytest.FixtureRequest) -> Outcome:
     config = request.config
     campaign = config.stash[CAMPAIGN]
     try:
-        with _watching(config, campaign):
+        with _watching(config, campaign, cell):
             found = campaign.outcome(cell)
     except WeighbridgeError as error:
         config.stash[_FAILED_WITH] = error.exit_code
@@ -179,15 +183,17 @@ def outcome(cell: Any, request: pytest.FixtureRequest) -> Outcome:
 
 
 @contextmanager
-def _watching(config: pytest.Config, campaign: Campaign) -> Iterator[None]:
+def _watching(config: pytest.Config, campaign: Campaign, cell: Cell) -> Iterator[None]:
     """Show progress on the real terminal while a group is measured."""
     from weighbridge.progress import LiveProgress, PlainProgress, on_terminal  # noqa: PLC0415
 
     capture = config.pluginmanager.getplugin("capturemanager")
-    if not campaign.target.LIVE or capture is None:
+    terminal = config.pluginmanager.getplugin("terminalreporter")
+    if cell.id in campaign.outcomes or not campaign.target.LIVE or capture is None or terminal is None:
         yield
         return
     with capture.global_and_fixture_disabled():
+        terminal.ensure_newline()
         if on_terminal(sys.stdout):
             live = LiveProgress()
             campaign.watcher = live
@@ -211,13 +217,15 @@ def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show a verdict as its one line instead of a traceback through the engine."""
-    report = yield  # type: ignore[misc]  # what a wrapper receives is not in its type
+    report = yield
     verdict = dict(item.user_properties).get("verdict")
     if verdict in ("invalid", "infra-error") and call.excinfo is not None and report.when == "setup":
         report.longrepr = f"{verdict}: {call.excinfo.value}"
-    return report  # type: ignore[return-value]
+    return report
 
 
 @pytest.hookimpl(trylast=True)
@@ -251,27 +259,20 @@ def _exit_code(config: pytest.Config, campaign: Campaign, exitstatus: int) -> in
         return _CTRL_C
     if _FAILED_WITH in config.stash:
         return config.stash[_FAILED_WITH]
+    codes = {Status.FAIL: 1, Status.INFRA_ERROR: _INFRASTRUCTURE, Status.INVALID: _INVALID}
+    if config.getoption("--strict-verdicts"):
+        codes[Status.INCONCLUSIVE] = _INVALID
     found = {outcome.status for outcome in campaign.outcomes.values() if outcome.cell in campaign.selected}
-    if Status.FAIL in found:
-        return 1
-    if Status.INFRA_ERROR in found:
-        return _INFRASTRUCTURE
-    if Status.INVALID in found:
-        return _INVALID
-    if Status.INCONCLUSIVE in found and config.getoption("--strict-verdicts"):
-        return _INVALID
-    return int(exitstatus)
+    return next((code for status, code in codes.items() if status in found), int(exitstatus))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the verdict table, worst first, and where the report is."""
-    if CAMPAIGN not in config.stash or config.stash[CAMPAIGN].folder is None:
+    campaign = config.stash.get(CAMPAIGN, None)
+    if campaign is None or campaign.folder is None or not campaign.outcomes:
         return
     from weighbridge.finish import verdict_table  # noqa: PLC0415
 
-    campaign = config.stash[CAMPAIGN]
-    if not campaign.outcomes:
-        return
     terminalreporter.section("verdicts, worst first")
     terminalreporter.write_line(verdict_table(campaign))
     for line in (f"report: {campaign.folder / 'report.md'}", f"journal: {campaign.folder / 'journal.jsonl'}"):
@@ -279,9 +280,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_cmdline_main(config: pytest.Config) -> Iterator[None]:
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     """Translate pytest's own exit codes for usage errors and Ctrl-C of a run into this suite's."""
-    code = yield  # type: ignore[misc]
+    code = yield
     if code == pytest.ExitCode.USAGE_ERROR and (CAMPAIGN in config.stash or _FAILED_WITH in config.stash):
-        return config.stash.get(_FAILED_WITH, _USAGE)  # type: ignore[return-value]
-    return code  # type: ignore[return-value]
+        return config.stash.get(_FAILED_WITH, _USAGE)
+    return code

@@ -7,11 +7,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from weighbridge.measure import Group, Slot
 from weighbridge.model import Sample
 from weighbridge.stand import Reading
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 class PlainProgress:
@@ -25,8 +28,9 @@ class PlainProgress:
         """Announce a group at its first run."""
         if group.name != self._group:
             self._group = group.name
-            rounds = f"up to {group.looks[-1]} rounds, {group.planned(group.looks[-1]):.0f} s"
-            self._say(f"measuring {len(group.slots)} together with {group.slots[0].cells[0].tool}: {group.name} ({rounds})")
+            names = ", ".join(slot.name for slot in group.slots)
+            most = f"up to {group.looks[-1]} rounds, {group.planned(group.looks[-1]):.0f} s"
+            self._say(f"{group.slots[0].cells[0].tool}: {names} ({most})")
 
     def slot_read(self, group: Group, slot: Slot, number: int, attempt: int, reading: Reading) -> None:  # noqa: ARG002
         """Say what went wrong, at once."""
@@ -39,7 +43,7 @@ class PlainProgress:
             self._say(f"  round {number + 1} of at most {group.looks[-1]} done")
 
     def _say(self, text: str) -> None:
-        print(text, file=self.stream, flush=True)  # noqa: T201 - this is where progress is printed
+        print(text, file=self.stream, flush=True)
 
 
 class LiveProgress(PlainProgress):
@@ -50,19 +54,28 @@ class LiveProgress(PlainProgress):
         from rich.console import Console  # noqa: PLC0415 - only a terminal pays for rich
         from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 
-        self._bar = Progress(
+        follow = self._clock
+
+        class Line(Progress):
+            """A progress line that advances with the clock: most tools say nothing until they end."""
+
+            def get_renderables(self) -> Iterator[RenderableType]:
+                """Bring the line up to date, then draw it."""
+                for task in self.tasks:
+                    elapsed, planned = follow()
+                    task.completed = min(elapsed, planned)
+                    task.fields["clock"] = f"{elapsed:4.1f}/{planned:.1f} s"
+                yield self.make_tasks_table(self.tasks)
+
+        columns = (
             TextColumn("{task.fields[tool]:>7}"),
             BarColumn(bar_width=20),
             TextColumn("{task.fields[clock]}"),
             TextColumn("{task.description}"),
-            console=Console(file=self.stream),
-            transient=True,
-            get_time=time.monotonic,
         )
+        self._planned, self._started, self._so_far = 1.0, time.monotonic(), ""
+        self._bar = Line(*columns, console=Console(file=self.stream), transient=True)
         self._task = self._bar.add_task("", tool="", clock="", total=1.0)
-        self._planned = 1.0
-        self._started = time.monotonic()
-        self._bar.get_renderable = self._renderable  # type: ignore[method-assign]  # advances with the clock, not by events
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -82,11 +95,8 @@ class LiveProgress(PlainProgress):
     def _say(self, text: str) -> None:
         self._bar.console.print(text, highlight=False, markup=False)
 
-    def _renderable(self) -> object:
-        elapsed = time.monotonic() - self._started
-        clock = f"{elapsed:4.1f}/{self._planned:.1f} s"
-        self._bar.update(self._task, completed=min(elapsed, self._planned), clock=clock)
-        return self._bar.make_tasks_table(self._bar.tasks)
+    def _clock(self) -> tuple[float, float]:
+        return time.monotonic() - self._started, self._planned
 
 
 def on_terminal(stream: TextIO) -> bool:

@@ -31,9 +31,17 @@ SYMBOLS = {
 }
 
 _FIRST = (
-    "latency_mean latency_p50 latency_p90 latency_p99 throughput request_rate request_rate_per_core "
-    "round_trip_time_mean packet_loss jitter"
-).split()
+    "latency_mean",
+    "latency_p50",
+    "latency_p90",
+    "latency_p99",
+    "throughput",
+    "request_rate",
+    "request_rate_per_core",
+    "round_trip_time_mean",
+    "packet_loss",
+    "jitter",
+)
 """What a table shows of a cell, in this order; the rest stays in run.json."""
 
 
@@ -42,7 +50,7 @@ def render(run: RunFile, folder: Path, templates: Path) -> list[Path]:
 
     Raises UsageError when there are no templates, StoreError when the disk refuses.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - only a report pays for it
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape  # noqa: PLC0415 - only a report pays for it
 
     names = sorted(path.name for path in templates.glob("*.j2"))
     if not names:
@@ -54,7 +62,7 @@ def render(run: RunFile, folder: Path, templates: Path) -> list[Path]:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         # Markdown is escaped cell by cell; anything else (HTML) by jinja.
-        autoescape=lambda name: not (name or "").endswith(".md.j2"),
+        autoescape=select_autoescape(disabled_extensions=("md.j2",), default=True),
     )
     environment.filters |= {"md": escape, "table": table}
     written = []
@@ -84,12 +92,11 @@ def context(run: RunFile) -> dict[str, Any]:
 
 def verdict_rows(run: RunFile) -> list[list[str]]:
     """One row per budget of a cell, worst first: verdict, cell, budget, what decided it."""
-    rows = []
+    rows: list[tuple[Status, str, str, str]] = []
     for cell in run.cells:
         if not cell.selected or cell.status == Status.NOT_RUN:
             continue
-        for verdict in cell.verdicts:
-            rows.append((Status(verdict.verdict), cell.id, verdict.budget, verdict.reason))
+        rows.extend((Status(verdict.verdict), cell.id, verdict.budget, verdict.reason) for verdict in cell.verdicts)
         if not cell.verdicts:
             rows.append((Status(cell.status), cell.id, "no budget", cell.reason))
     rows.sort(key=lambda row: WORST_FIRST.index(row[0]))
@@ -122,7 +129,10 @@ def _scenario(scenario: StoredScenario, run: RunFile) -> dict[str, Any]:
     cells = [cell for cell in run.cells if cell.scenario == scenario.name and (cell.summary or cell.samples)]
     shown = _columns(cells)
     axes = list(cells[0].axes) if cells else []
-    rows = [[*(cell.axes[axis] for axis in axes), *(_figure(cell, name) for name in shown), _efficiency(cell)] for cell in cells]
+    rows = [
+        [*(cell.axes[axis] for axis in axes), *(_figure(cell, name) for name in shown), _efficiency(cell)]
+        for cell in cells
+    ]
     headings = [*axes, *shown, "of limit"]
     if not any(row[-1] for row in rows):
         headings, rows = headings[:-1], [row[:-1] for row in rows]

@@ -126,7 +126,9 @@ def load(path: Path, profile: str = "quick") -> Scenario:
     overrides = content.profiles.get(profile, ProfileTable())  # type: ignore[call-overload]  # profile is checked by the caller
     for axis in overrides.axes:
         if axis not in content.axes:
-            raise ScenarioError(f"{path}: profiles.{profile}.axes.{axis} is not in [axes]; {_nearest(axis, content.axes)}")
+            raise ScenarioError(
+                f"{path}: profiles.{profile}.axes.{axis} is not in [axes]; {_nearest(axis, content.axes)}"
+            )
     axes = {**content.axes, **overrides.axes}
     resolved = content.model_copy(
         update={
@@ -141,7 +143,9 @@ def load(path: Path, profile: str = "quick") -> Scenario:
     cells = tuple(reading.cell(values, budgets) for values in _product(axes))
     references = {
         cell.id: tuple(
-            reading.cell({**cell.axes, **budget.reference}, budgets) for budget in cell.budgets if budget.kind == "ratio"
+            reading.cell({**cell.axes, **budget.reference}, budgets)
+            for budget in cell.budgets
+            if budget.kind == "ratio"
         )
         for cell in cells
     }
@@ -263,7 +267,9 @@ class _Reading:
             raise self.wrong(f"sweep = {content.sweep!r} is no axis; {_nearest(content.sweep, content.axes)}")
         for key in content.load:
             if key not in self.load_keys:
-                raise self.wrong(f"unknown key 'load.{key}' for {content.tool}; {_nearest(key, sorted(self.load_keys))}")
+                raise self.wrong(
+                    f"unknown key 'load.{key}' for {content.tool}; {_nearest(key, sorted(self.load_keys))}"
+                )
 
     def check_value(self, axis: str, value: str) -> None:
         if axis in _CHOICES:
@@ -330,15 +336,19 @@ class _Reading:
             if axis not in content.axes:
                 raise self.wrong(f"{key}.where.{axis} is no axis; {_nearest(axis, content.axes)}")
             known = {*content.axes[axis], *(v for p in content.profiles.values() for v in p.axes.get(axis, []))}
-            for value in values:
-                if value not in known:
-                    raise self.wrong(f"{key} matches no cell: {axis} is never {value!r}; {_nearest(value, sorted(known))}")
+            for wanted in values:
+                if wanted not in known:
+                    raise self.wrong(
+                        f"{key} matches no cell: {axis} is never {wanted!r}; {_nearest(wanted, sorted(known))}"
+                    )
         for target in table.targets:
             if registry.key_of(target) not in registry.keys("targets"):
                 raise self.wrong(f"{key}.targets: {_nearest(target, registry.keys('targets'))}")
         kind, value, unit, reference = self.bound(key, str(text), measured, content)
         if bound == ("at_least" if measured.better == "lower" else "at_most"):
-            raise self.wrong(f"{key}: {table.metric} is better when {measured.better}, so {bound} would reward the worse")
+            raise self.wrong(
+                f"{key}: {table.metric} is better when {measured.better}, so {bound} would reward the worse"
+            )
         return Budget(table.metric, bound, kind, value, unit, where, reference, tuple(table.targets), table.set_for)
 
     def bound(
@@ -362,7 +372,9 @@ class _Reading:
         except UsageError as error:
             raise self.wrong(f"{key}: {error}; a ratio is written '1.6 x runtime=runc'") from error
         if quantity.unit != measured.unit:
-            raise self.wrong(f"{key}: {table_unit(measured)} is wanted for {measured.name}, {text!r} is in {quantity.unit}")
+            raise self.wrong(
+                f"{key}: {table_unit(measured)} is wanted for {measured.name}, {text!r} is in {quantity.unit}"
+            )
         return "absolute", quantity.value, quantity.unit, {}
 
 

@@ -14,9 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from weighbridge.errors import CommandFailed, MissingTool, StandError
+from weighbridge.errors import CommandError, MissingToolError, StandError
 
-ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC", "NO_COLOR": "1", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+ENVIRONMENT = {
+    "LC_ALL": "C",
+    "TZ": "UTC",
+    "NO_COLOR": "1",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+}
 """The whole environment of every command: a decimal comma or a colour code must not reach a parser."""
 
 
@@ -93,7 +98,7 @@ class Shell(Protocol):
     def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True) -> Finished:
         """Run to the end.
 
-        Raises CommandFailed, with both streams, unless `check` is False.
+        Raises CommandError, with both streams, unless `check` is False.
         """
 
     def start(self, argv: Sequence[str]) -> Process:
@@ -169,7 +174,7 @@ class LocalShell:
             late,
         )
         if check and not done.ok:
-            raise CommandFailed(done.explain())
+            raise CommandError(done.explain())
         return done
 
     def start(self, argv: Sequence[str]) -> LocalProcess:
@@ -192,19 +197,19 @@ class LocalShell:
                 **streams,
             )
         except FileNotFoundError as error:
-            raise MissingTool(f"{error.filename} is not installed here") from error
+            raise MissingToolError(f"{error.filename} is not installed here") from error
 
 
 def find_program(shell: Shell, names: Sequence[str], package: str | None) -> str:
     """The first of `names` that is installed.
 
-    Raises MissingTool naming the Debian package, or that there is none.
+    Raises MissingToolError naming the Debian package, or that there is none.
     """
     for name in names:
         if path := shell.which(name):
             return path
     remedy = f"install it with: apt-get install {package}" if package else "no package brings it; put it on PATH"
-    raise MissingTool(f"{names[0]} is not installed; {remedy}")
+    raise MissingToolError(f"{names[0]} is not installed; {remedy}")
 
 
 def write_atomically(path: Path, text: str) -> None:

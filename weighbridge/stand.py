@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from weighbridge import registry
-from weighbridge.errors import MissingTool, StandError
+from weighbridge.errors import MissingToolError, StandError
 from weighbridge.model import Cell, PhysicalLimit
 from weighbridge.networks import Node, Pod
 from weighbridge.runtimes import Command, Sandbox
@@ -69,23 +69,30 @@ def unavailable(site: Site, cell: Cell) -> str | None:
     """
     if isinstance(site, Recordings):
         return None if site.recordings(cell) else "no recording of this cell"
-    shell = site.shell()
-    tool = registry.find("tools", cell.tool)
+    return _beyond_the_lab(cell) or _missing_here(site, cell)
+
+
+def _beyond_the_lab(cell: Cell) -> str | None:
+    """What the scenario asks that bare hosts do not offer."""
     for axis, plain in (("sidecar", "none"), ("path", "pod-ip")):
         if cell.axis(axis, plain) != plain:
             return f"the lab has no {axis} {cell.axis(axis)!r}"
     if cell.conditions:
         return f"the lab cannot set {', '.join(cell.conditions)}"
-    if cell.server is None:
-        return "the scenario names no server to stand up"
-    for kind, axis, default in (("networks", "network", "host"), ("runtimes", "runtime", "host")):
-        if reason := registry.find(kind, cell.axis(axis, default)).unavailable(shell):
+    return None if cell.server else "the scenario names no server to stand up"
+
+
+def _missing_here(site: Hosts, cell: Cell) -> str | None:
+    """What this machine lacks: a kernel device, a runtime, a program."""
+    shell = site.shell()
+    for kind, axis in (("networks", "network"), ("runtimes", "runtime")):
+        reason = registry.find(kind, cell.axis(axis, "host")).unavailable(shell)
+        if reason:
             return str(reason)
-    server = registry.find("servers", cell.server)
     try:
-        find_program(shell, tool.PROGRAMS, tool.PACKAGE)
-        find_program(shell, server.PROGRAMS, server.PACKAGE)
-    except MissingTool as error:
+        for needed in (registry.find("tools", cell.tool), registry.find("servers", str(cell.server))):
+            find_program(shell, needed.PROGRAMS, needed.PACKAGE)
+    except MissingToolError as error:
         return str(error)
     return None
 
@@ -98,7 +105,7 @@ def stand_key(site: Site, cell: Cell) -> tuple[object, ...]:
 def stand_up(site: Site, cell: Cell) -> Stand:
     """Stand up the server and client of a cell.
 
-    Raises StandError, CommandFailed or MissingTool; nothing is left behind then.
+    Raises StandError, CommandError or MissingToolError; nothing is left behind then.
     """
     if isinstance(site, Recordings):
         found = {recording.round: recording for recording in site.recordings(cell)}
@@ -166,11 +173,13 @@ class LiveStand:
         output = done.stdout + (f"\n{done.stderr}" if done.stderr.strip() else "")
         problem = None if done.ok else done.explain()
         if not self.sandbox.process.running():
-            problem = f"the server ended during the run: {self.sandbox.process.said().strip()[-200:] or 'it said nothing'}"
+            problem = (
+                f"the server ended during the run: {self.sandbox.process.said().strip()[-200:] or 'it said nothing'}"
+            )
         return Reading(tuple(argv), output, done.elapsed, problem)
 
     def evidence(self) -> Mapping[str, str]:
-        """Kernel, sandbox, cgroup limits and interface MTU inside; packets over the network's device in the last run."""
+        """Kernel, sandbox, limits in force and MTU inside; packets over the network's device in the last run."""
         network = registry.find("networks", self.cell.axis("network", "host"))
         device = network.DEVICE if self._crosses else None
         return {

@@ -191,7 +191,9 @@ def summarise(samples: list[StoredSample]) -> list[StoredSummary]:
         values = [sample.value for sample in kept if sample.value is not None]
         middle = statistics.median(values)
         summaries.append(
-            StoredSummary(metric=name, unit=kept[0].unit, n=len(values), median=middle, low=min(values), high=max(values))
+            StoredSummary(
+                metric=name, unit=kept[0].unit, n=len(values), median=middle, low=min(values), high=max(values)
+            )
         )
     return summaries
 
@@ -223,11 +225,13 @@ def benchmark_document(run: RunFile) -> dict[str, Any]:
             if not better or summary.unit not in ("s", "1/s", "bit/s"):
                 continue
             values = [
-                s.value for s in cell.samples if s.metric == summary.metric and s.invalid is None and s.value and s.value > 0
+                s.value
+                for s in cell.samples
+                if s.metric == summary.metric and s.invalid is None and s.value and s.value > 0
             ]
             if not values:
                 continue
-            stats = Stats()
+            stats: Any = Stats()  # type: ignore[no-untyped-call]  # pytest-benchmark has no types
             for value in values:
                 stats.update(value if summary.unit == "s" else 1 / value)
             benchmarks.append(

@@ -107,7 +107,10 @@ def _table(table: Table, lookup: audit.Lookup) -> StoredTable:
         [
             *(row.labels[name] for name in table.row_labels),
             *(row.axes[name] for name in table.row_axes),
-            *(_entry(table, row, column, text, lookup) for column, text in zip(table.columns, row.printed, strict=True)),
+            *(
+                _entry(table, row, column, text, lookup)
+                for column, text in zip(table.columns, row.printed, strict=True)
+            ),
         ]
         for row in table.rows
     ]

@@ -1,6 +1,6 @@
 """The bare link: servers and clients in the nodes' own namespaces.
 
-    node1 ── eth0 ═══ link ═══ eth0 ── node2
+node1 ── eth0 ═══ link ═══ eth0 ── node2
 """
 
 from __future__ import annotations

@@ -79,7 +79,11 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
     Raises StandError with what runc said when it ends first.
     """
     name = f"wb-{run_id}-{command.workdir.rpartition('/')[2]}"
-    bundle, root, cgroup = f"{command.workdir}/bundle", f"/run/weighbridge/{run_id}/runc", f"/weighbridge/{run_id}/{name}"
+    bundle, root, cgroup = (
+        f"{command.workdir}/bundle",
+        f"/run/weighbridge/{run_id}/runc",
+        f"/weighbridge/{run_id}/{name}",
+    )
     for folder in (*_FROM_HOST, "/proc", "/dev", "/tmp", command.workdir):  # noqa: S108 - paths of the container
         files.write(f"{bundle}/rootfs{folder}/.keep", "")
     for link in _LINKS:

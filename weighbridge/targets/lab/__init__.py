@@ -92,7 +92,7 @@ def _processor() -> str:
 def open_site(request: Request) -> Iterator[Lab]:
     """A lab for the length of the context.
 
-    Raises StandError or CommandFailed when it cannot be made.
+    Raises StandError or CommandError when it cannot be made.
     """
     with new_namespace(request.run_id) as namespace:
         outer = namespace.shell()

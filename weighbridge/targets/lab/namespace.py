@@ -63,7 +63,7 @@ def unavailable() -> str | None:
     """Why no lab can be made on this machine; None when one can."""
     if sys.platform != "linux":
         return "the lab needs Linux namespaces; use --target ssh, kubernetes or replay"
-    probe = subprocess.run(  # noqa: S603
+    probe = subprocess.run(
         [*_unshare(), "true"], capture_output=True, text=True, check=False, env=ENVIRONMENT
     )
     if probe.returncode:
@@ -89,7 +89,7 @@ def new_namespace(run_id: str) -> Iterator[Namespace]:
     """
     work = f"/run/weighbridge/{run_id}"
     init = Path(__file__).with_name("_init.py")
-    popen = subprocess.Popen(  # noqa: S603
+    popen = subprocess.Popen(
         [*_unshare(), sys.executable, "-I", "-S", str(init), work],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
