@@ -40,8 +40,9 @@ _NAMES = {
 # What ping says of a single request is in its counts already; everything else it says ended it.
 _FATAL = re.compile(
     r"(?:\S*/)?ping6?: (?!sendmsg|sendto|recvmsg|recvfrom|wrote|sock4|[Ww]arning|WARNING)\S"
-    r"|connect: \S|.*(?:\bunknown host\b|command not found|[Pp]ermission denied|Operation not permitted)"
+    r"|connect: \S|.*(?:\bunknown host\b|command not found|ping: not found)"
 )
+_COMPLAINT = re.compile(r"(?:\S*/)?ping6?: \S")
 STAMP = 16
 """Bytes of payload that iputils' time stamp fills (BSD 8, busybox 4): below, there may be no round-trip time."""
 
@@ -95,7 +96,8 @@ def _rank(line: str) -> int:
 def _run(run: list[str], text: str, *, last: bool) -> dict[str, float]:
     title = next((index for index, line in enumerate(run) if _rank(line) > 1), None)
     if title is None:
-        raise ParseError(f"truncated: no statistics follow {quote(run[0])}", text)
+        complaint = next((f", only {quote(line)}" for line in run if _COMPLAINT.match(line)), "")
+        raise ParseError(f"truncated: no statistics follow {quote(run[0])}{complaint}", text)
     replies = [_reply(line, text) for line in run[:title] if _REPLY.search(line) and "BAD CHECKSUM" not in line]
     summary = _summary(run[title:], text)
     times = _times(run[title:], text, unterminated=run[-1] if last else None)
