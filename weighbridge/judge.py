@@ -199,9 +199,9 @@ def _statement(budget: Budget, ratio: float, figures: Mapping[int, float]) -> st
     if budget.kind == "limit":
         value = show(median(figures.values()), metrics.metric(budget.metric).unit)
         return f"{value} = {_apart(ratio * 100, budget.value * 100)} % of limit"
-    bound, value = show(budget.value, budget.unit), _without_stand_in(ratio)
-    digits = next((n for n in range(5, 12) if show(value, budget.unit, digits=n) != bound), 5)
-    return show(value, budget.unit, digits=digits)
+    bound, figure = show(budget.value, budget.unit), _without_stand_in(ratio)
+    digits = next((n for n in range(5, 12) if show(figure, budget.unit, digits=n) != bound), 5)
+    return show(figure, budget.unit, digits=digits)
 
 
 def _without_stand_in(value: float) -> float:
