@@ -142,7 +142,9 @@ def read(path: Path) -> ScenarioFile:
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """The first thing wrong, in one line: the key, what is wrong, and the nearest valid key."""
-    first = error.errors(include_url=False)[0]
+    found = error.errors(include_url=False)
+    # A misspelt key is missing under its right name, too: the misspelling explains both.
+    first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
     where = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         known = _fields_at(model, first["loc"][:-1])
