@@ -22,7 +22,7 @@ _PACKET_RATE = re.compile(r"\s(?P<rate>\d{1,12}(?:\.\d{1,6})?) pps\b")
 
 
 def figures_of(run: Run, stream: Stream, printed: Line, direction: str, text: str) -> dict[str, float]:
-    """The figures of one row, with what its columns and the lines about its stream add."""
+    """Return the figures of one row, with what its columns and the lines about its stream add."""
     found, header = printed.row, printed.header
     if found.size.value == 0 or found.rate.value == 0:
         raise ParseError(f"nothing was transferred: {found.line!r}", text)
@@ -71,7 +71,7 @@ def _datagrams(match: re.Match[str], found: Row, text: str) -> dict[str, float]:
 
 
 def _written(found: Row, header: str, text: str) -> dict[str, float]:
-    """The columns of a sender's enhanced row (`-e`): Write/Err, Rtry, Cwnd."""
+    """Return the columns of a sender's enhanced row (`-e`): Write/Err, Rtry, Cwnd."""
     match = _WRITE.match(found.rest)
     if match is None:
         if not found.rest.strip() and found.id == "SUM":

@@ -203,7 +203,7 @@ def _test(run: _Run) -> str:
 
 
 def _unknown(run: _Run, summary: _Summary) -> bool:
-    """A side of which this program was told nothing prints zeros, such as the sender at a server up to 3.6."""
+    """Tell a side of which the program knew nothing: it prints zeros, as for the sender at a server up to 3.6."""
     zero = summary.row.size.value == 0 and summary.row.rate.value == 0
     twin = any(
         other.row.id == summary.row.id
@@ -241,7 +241,7 @@ _SIDES = ("sender", "receiver", "")
 
 
 def _check_sides(summaries: list[_Summary], text: str) -> None:
-    """A SUM is the sum of its streams, and a receiver gets no more than was sent (10 % and 16 MiB aside)."""
+    """Refuse a SUM that is not its streams', and more received than sent (10 % and 16 MiB aside)."""
     for total in (summary for summary in summaries if summary.row.id == "SUM"):
         parts = [
             s.row for s in summaries if s.row.id != "SUM" and s.side == total.side and s.row.role == total.row.role
@@ -294,7 +294,7 @@ def _figures(run: _Run, summary: _Summary, text: str) -> dict[str, float]:
 
 
 def _cores(run: _Run, role: str) -> dict[str, float]:
-    """The line "local/sender" belongs to what the client sends, "local/receiver" to what it gets."""
+    """Return both CPU loads: "local/sender" belongs to what the client sends, "local/receiver" to what it gets."""
     wanted = {"TX-C": "sender", "RX-C": "receiver"}.get(role)
     local, remote = run.cpu.get(wanted or "", next(iter(run.cpu.values())))
     return {"cpu_cores_local": local, "cpu_cores_remote": remote}

@@ -57,7 +57,7 @@ class Load(tools.Load):
 
 
 def argv(program: str, load: Load, server: Endpoint) -> list[str]:
-    """The client's command line: JSON, and five seconds at most to connect."""
+    """Return the client's command line: JSON, and five seconds at most to connect."""
     words = [program, "-J", "--connect-timeout", str(_CONNECT_TIMEOUT_MS), "-c", server.host, "-p", str(server.port)]
     words += ["-t", str(int(load.duration))]
     words += ["-u"] if load.udp else []
@@ -91,7 +91,7 @@ def parse(text: str) -> tuple[Result, ...]:
 
 
 def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
-    """The receiver's total, with the sender's `retransmits` (TCP) or `packets_sent` (UDP).
+    """Return the receiver's total, with the sender's `retransmits` (TCP) or `packets_sent` (UDP).
 
     Of a bidirectional run, the traffic that leaves the client. Raises ParseError when these figures are not there.
     """
