@@ -15,12 +15,12 @@ from weighbridge.tools import Label, Result
 from weighbridge.tools._iperf_printed import NUMBER, check_loss, lines
 
 LINE = re.compile(
-    r"\A\s*\d{14}(?:\.\d{1,6})?,(?P<local>[\w.:%-]*,\d{1,5}),(?P<remote>[\w.:%-]*,\d{1,5}),"
+    r"\A\s*(?:[+-]\d{4}:)?\d{14}(?:\.\d{1,6})?,(?P<local>[\w.:%-]*,\d{1,5}),(?P<remote>[\w.:%-]*,\d{1,5}),"
     rf"(?P<id>-?\d{{1,6}}),(?P<start>{NUMBER})-(?P<end>{NUMBER}),(?P<bytes>\d{{1,18}}),(?P<rate>\d{{1,18}})"
     rf"(?P<udp>,(?P<jitter>{NUMBER}),(?P<lost>\d{{1,18}}),(?P<total>\d{{1,18}}),(?P<percent>{NUMBER}),"
     r"(?P<disorder>\d{1,18})|(?P<sends>,0\.000,0,-1,-0\.000,0))?(?P<ended>\s*)\Z"
 )
-_LIKE = re.compile(r"\A\s*\d{14}(?:\.\d+)?,")
+_LIKE = re.compile(r"\A\s*(?:[+-]\d{4}:)?\d{14}(?:\.\d{1,9})?,")
 
 
 def is_csv(text: str) -> bool:

@@ -32,7 +32,7 @@ ROW = re.compile(
 # Anything that carries a rate after a bracket is meant to be such a row, however damaged.
 _ROW_LIKE = re.compile(r"\[[^\]]{1,12}\].*(?:bits|[Bb]ytes)/s")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-_COMMAND = re.compile(r"(?:^|[\s/#$%>])(?P<command>iperf3?(?:\.exe)?\s+(?:\S+\s+)*?-\S.*)$")
+_COMMAND = re.compile(r"(?:^|[\s/#$%>])(?P<command>iperf[\w.-]*\s+(?:\S+\s+)*?-\S.*)$")
 
 
 @dataclass(frozen=True, slots=True)
