@@ -111,5 +111,9 @@ def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
         # one connection's state is the run's; with more there is no total of it
         kept += ["congestion_window", "round_trip_time_min", "round_trip_time_mean", "round_trip_time_max"]
         sender += [r for r in ours if r.labels["stream"] != "SUM" and r.labels.get("direction") == "sender"]
+    if load.udp and load.streams == 1:
+        # of JSON only the row that mixes both sides counts these
+        kept += ["packets_out_of_order"]
+        sender += [r for r in ours if "direction" not in r.labels]
     extra = {name: r.metrics[name] for r in sender for name in kept if name in r.metrics}
     return {**receiver[0].metrics, **extra}
