@@ -110,7 +110,9 @@ def _is_cut(run: Run, stream: Stream, last: Row) -> bool:
     if run.words is not None:
         interval = seconds(option(run.words, "-i", "--interval"))
         asked = _asked(run.words)
-        return bool(interval) and end.meets(interval or 0, interval or 0) and not end.meets(asked, asked)
+        # four decimals never hit the time asked for exactly, so that such a row is an interval
+        never_a_summary = end.half < 1e-3 or not end.meets(asked, asked)
+        return bool(interval) and end.meets(interval or 0, interval or 0) and never_a_summary
     # The figures may hold the time with more digits than the row shows.
     low, high = 8 * last.size.low / last.rate.high, 8 * last.size.high / max(last.rate.low, 1e-9)
     half_seconds = round(end.value * 2) / 2
@@ -145,7 +147,7 @@ def _direction(run: Run, stream: Stream) -> str:
 def _check_streams(
     run: Run, single: list[Stream], directions: dict[str, str], summaries: dict[str, Row], text: str
 ) -> None:
-    """The SUM has to be there where iperf prints one, and to be the sum of its streams."""
+    """Refuse streams without the SUM that iperf prints of them, and a SUM that is not theirs."""
     senders = [stream for stream in single if directions.get(stream.id) == "sender"]
     present = [stream for stream in single if stream.id in summaries]
     if "SUM" in summaries:

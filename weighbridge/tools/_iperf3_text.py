@@ -105,6 +105,8 @@ def _runs(text: str) -> Iterator[_Run]:  # noqa: PLR0912, PLR0915 - one branch f
             if run is not None:
                 yield run
             run, relayed = (_Run() if asks_for_a_run(echoed) else None), False
+            if run is not None and "--sctp" in echoed:
+                run.protocol = "sctp"
         elif re.search(r"\biperf Done\.", line):
             if run is not None:
                 run.done = True
@@ -152,7 +154,7 @@ def _runs(text: str) -> Iterator[_Run]:  # noqa: PLR0912, PLR0915 - one branch f
                 run.summaries.append(_Summary(found, tail["side"], tail["figures"]))
             else:
                 run.last[found.id] = (found, run.separated)
-        elif _ERROR.search(line):
+        elif _ERROR.search(line) and "WARNING" not in line:
             raise ParseError(f"iperf3 reports: {line.strip()}", text)
     if relayed:
         raise ParseError("truncated in the server's output", text)
@@ -161,9 +163,9 @@ def _runs(text: str) -> Iterator[_Run]:  # noqa: PLR0912, PLR0915 - one branch f
 
 
 def _roleless(run: _Run, id_: str, text: str) -> None:
-    """Up to 3.1 a UDP summary names no side; it is the row between the last header and "Sent N datagrams"."""
-    found, separated = run.last.get(id_, (None, False))
-    if found is None or not separated or not found.whole:
+    """Up to 3.1 a UDP summary names no side; it is the row above "Sent N datagrams"."""
+    found, _ = run.last.get(id_, (None, False))
+    if found is None or not found.whole:
         raise ParseError(f"datagrams of stream {id_} without their summary", text)
     if all(summary.row.id != id_ for summary in run.summaries):
         run.summaries.append(_Summary(found, "", found.rest))
@@ -172,6 +174,9 @@ def _roleless(run: _Run, id_: str, text: str) -> None:
 def _results(run: _Run, text: str) -> Iterator[Result]:
     if not run.summaries:
         raise ParseError("truncated: a run ends before its summary", text)
+    total, separated = run.last.get("SUM", (None, False))
+    if total is not None and separated and total.whole and all(not summary.side for summary in run.summaries):
+        run.summaries += [_Summary(total, "", total.rest)] if "SUM" not in run.sent else []
     summaries = [summary for summary in run.summaries if not _unknown(run, summary)]
     if not summaries:
         raise ParseError(f"nothing was transferred: {run.summaries[0].row.line!r}", text)
@@ -203,7 +208,7 @@ def _test(run: _Run) -> str:
 
 
 def _unknown(run: _Run, summary: _Summary) -> bool:
-    """A side of which this program was told nothing prints zeros, such as the sender at a server up to 3.6."""
+    """Tell a side of which the program knew nothing: it prints zeros, as for the sender at a server up to 3.6."""
     zero = summary.row.size.value == 0 and summary.row.rate.value == 0
     twin = any(
         other.row.id == summary.row.id
@@ -241,7 +246,7 @@ _SIDES = ("sender", "receiver", "")
 
 
 def _check_sides(summaries: list[_Summary], text: str) -> None:
-    """A SUM is the sum of its streams, and a receiver gets no more than was sent (10 % and 16 MiB aside)."""
+    """Refuse a SUM that is not its streams', and more received than sent (10 % and 16 MiB aside)."""
     for total in (summary for summary in summaries if summary.row.id == "SUM"):
         parts = [
             s.row for s in summaries if s.row.id != "SUM" and s.side == total.side and s.row.role == total.row.role
@@ -294,7 +299,7 @@ def _figures(run: _Run, summary: _Summary, text: str) -> dict[str, float]:
 
 
 def _cores(run: _Run, role: str) -> dict[str, float]:
-    """The line "local/sender" belongs to what the client sends, "local/receiver" to what it gets."""
+    """Return both CPU loads: "local/sender" belongs to what the client sends, "local/receiver" to what it gets."""
     wanted = {"TX-C": "sender", "RX-C": "receiver"}.get(role)
     local, remote = run.cpu.get(wanted or "", next(iter(run.cpu.values())))
     return {"cpu_cores_local": local, "cpu_cores_remote": remote}
