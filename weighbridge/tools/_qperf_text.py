@@ -134,6 +134,8 @@ def read(text: str) -> list[Run]:
             raws[-1][0].stray = raws[-1][0].stray or line
     for block, fields in raws:
         block.figures = _figures(fields, text)
+    if runs[-1].asked.blocks and not runs[-1].blocks:
+        raise ParseError("truncated: nothing follows the last qperf command", text)
     runs = [run for run in runs if run.blocks]
     if not runs:
         raise ParseError("no qperf output: no test's name on a line of its own", text)
