@@ -44,7 +44,6 @@ class Run:
     """One client run, or one test a server served."""
 
     serves: bool = False
-    connects: bool = False
     protocol: str = ""
     header: str = ""
     streams: list[str] = field(default_factory=list)
@@ -84,7 +83,6 @@ def runs(text: str) -> Iterator[Run]:  # noqa: PLR0912, PLR0915 - one branch for
                 run = None
             run = run or Run()
             run.serves = "Accepted connection" in line
-            run.connects = not run.serves
         elif re.search(r"\bServer output:", line):
             relayed = True
         elif _STOPPED_SERVER.search(line) and (run is None or run.summaries or not run.begun):

@@ -87,7 +87,7 @@ def _unknown(run: Run, summary: Summary) -> bool:
         and other.row.size.value > 0
         for other in run.summaries
     )
-    return zero and twin and (run.serves or (summary.side == "sender" and not run.connects))
+    return zero and twin and (run.serves or summary.side == "sender")
 
 
 def _check_whole(run: Run, summaries: list[Summary], text: str) -> None:
