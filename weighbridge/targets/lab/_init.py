@@ -20,15 +20,21 @@ def run(*command: str) -> None:
 def cut_propagation() -> None:
     """Keep the lab's mounts from the rest of the machine.
 
-    In a chroot the root is no mount point and its propagation cannot be set; that is harmless as long
-    as it is private already, which the mounts made below it tell.
+    In a chroot the root is no mount point: its propagation cannot be set, and runc cannot pivot there.
+    So the whole tree is bound to a folder of a tmpfs, and that becomes the root. The first mounts are
+    harmless where nothing is shared, which the mounts below the chroot tell.
     """
-    cut = subprocess.run(["mount", "--make-rprivate", "/"], capture_output=True, check=False)
-    if cut.returncode == 0:
+    if subprocess.run(["mount", "--make-rprivate", "/"], capture_output=True, check=False).returncode == 0:
         return
     with open("/proc/self/mountinfo", encoding="utf-8") as mounts:  # noqa: PTH123 - see main
         if " shared:" in mounts.read():
             sys.exit("this chroot lies on a shared mount; bind its folder onto itself and make that private first")
+    run("mount", "-t", "tmpfs", "weighbridge", "/run")
+    os.mkdir("/run/root")  # noqa: PTH102 - see main
+    run("mount", "--rbind", "/", "/run/root")
+    os.chroot("/run/root")
+    os.chdir("/")
+    run("mount", "--make-rprivate", "/")
 
 
 def main() -> None:
