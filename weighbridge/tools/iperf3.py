@@ -24,6 +24,8 @@ from weighbridge.units import BitRate, Count, Duration, Size
 PROGRAMS = ("iperf3",)
 PACKAGE = "iperf3"
 CLOSED_LOOP = True
+CUSTOMARY = {"throughput": "Mbit/s", "jitter": "ms"}
+"""The units it prints, by the beginning of a metric's name; reports show its figures in them."""
 
 _CONNECT_TIMEOUT_MS = 5000
 

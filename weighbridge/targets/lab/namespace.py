@@ -63,9 +63,7 @@ def unavailable() -> str | None:
     """Why no lab can be made on this machine; None when one can."""
     if sys.platform != "linux":
         return "the lab needs Linux namespaces; use --target ssh, kubernetes or replay"
-    probe = subprocess.run(
-        [*_unshare(), "true"], capture_output=True, text=True, check=False, env=ENVIRONMENT
-    )
+    probe = subprocess.run([*_unshare(), "true"], capture_output=True, text=True, check=False, env=ENVIRONMENT)
     if probe.returncode:
         remedy = "run as root" if os.geteuid() else "run on a machine or in a container that may make namespaces"
         return f"namespaces cannot be made here ({probe.stderr.strip()}); {remedy}"
