@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-# What an inner run would import first is imported here: pytester forgets it afterwards, and numpy cannot be loaded twice.
+# What an inner run would import first is imported here: pytester forgets it afterwards, and numpy loads only once.
 import pytest_benchmark.stats
 import scipy.stats
 
+import weighbridge._interrupt
 import weighbridge.cli
 import weighbridge.finish
 import weighbridge.plan
@@ -28,6 +29,7 @@ from weighbridge import campaign, registry
 PRELOADED = (
     pytest_benchmark.stats,
     scipy.stats,
+    weighbridge._interrupt,
     weighbridge.cli,
     weighbridge.finish,
     weighbridge.plan,
@@ -38,7 +40,7 @@ PRELOADED = (
 SETTINGS = """
 [tool.pytest]
 strict = true
-addopts = ["--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:benchmark"]
+addopts = ["--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:hypothesispytest"]
 testpaths = ["tests"]
 filterwarnings = ["error", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
 """
@@ -99,7 +101,7 @@ class Checkout:
             text=True,
             timeout=60,
             check=False,
-            preexec_fn=prepare,  # noqa: PLW1509 - no other thread runs in these tests
+            preexec_fn=prepare,
         )
 
     @property
