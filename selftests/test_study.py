@@ -31,6 +31,7 @@ printed = ["2200+", "1.5ms"]
 FIGURE = '[[figures]]\nscenario = "http"\naxes = {}\nsource = "a table"\nmetrics = { latency_mean = "1.356 ms" }\n'
 CLAIM = '[[claims]]\nwhat = "x"\nprinted = "16 us"\narithmetic = "1"\nwhere = "y"\n'
 ONE = {"raw/a.txt": "output\n"}
+TWO = {**ONE, "raw/b.txt": "output\n"}
 
 
 def test_whole_study_is_read(tmp_path: Path) -> None:
@@ -64,6 +65,8 @@ def test_table_texts_become_quantities(tmp_path: Path) -> None:
         ("", ONE, "raw/a.txt.*not listed"),
         (recording("a.txt") + recording("a.txt", series=1), ONE, "listed twice"),
         (recording("a.txt", series=1), ONE, "series"),
+        (recording("a.txt") + recording("b.txt", series=1, more="round = 0"), TWO, "round.*0, 0"),
+        (recording("a.txt", more="round = -1"), ONE, "recordings.0.round"),
         (recording("a.txt", more='colour = "red"'), ONE, "recordings.0.colour"),
         (recording("a.txt", more='lasts = "30"'), ONE, "recordings.0.lasts.*unit"),
         (recording("a.txt", more='at = "25:00:00"'), ONE, "recordings.0.at"),
@@ -93,6 +96,13 @@ def test_bad_data_is_refused_by_file_and_key(tmp_path: Path, index: str, files: 
     with pytest.raises(ScenarioError) as caught:
         made(tmp_path, index, files)
     assert re.search(names, str(caught.value))
+
+
+def test_recordings_made_together_share_a_round(tmp_path: Path) -> None:
+    """A single recording can be paired with the second one of another cell: the round is said, not guessed."""
+    first, second = recording("a.txt"), recording("b.txt", axes='network = "calico"', more="round = 1")
+    study = made(tmp_path, first + second, TWO)
+    assert [r.together for r in study.recordings] == [0, 1]
 
 
 def test_folder_and_study_have_one_name(tmp_path: Path) -> None:

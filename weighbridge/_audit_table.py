@@ -55,7 +55,7 @@ class _Cell:
         return tuple(value / divisor for value in given)
 
     def agrees(self, text: Printed) -> bool:
-        return any(_agree(text, value) for value in self.values)
+        return any(agree(text, value) for value in self.values)
 
     def prints(self, number: str) -> bool:
         """Whether one of the cell's outputs holds this very number."""
@@ -126,7 +126,8 @@ def _rows(cells: Sequence[_Cell]) -> str:
     return ", ".join(label({**cell.row.labels, **cell.row.axes}) for cell in cells)
 
 
-def _agree(text: Printed, value: Interval) -> bool:
+def agree(text: Printed, value: Interval) -> bool:
+    """Tell whether a printed figure, with its rounding or as a bound, stands for a value."""
     claimed = printed(text.value)
     if text.bound == "lower":
         return value.high + value.margin >= claimed.low

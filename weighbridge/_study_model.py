@@ -89,6 +89,7 @@ class Host(Data):
 class Recording(Data):
     """One recorded tool output; several of the same cell have rising `series`.
 
+    It was made together with the other recordings of its `round` (its series, where none is said).
     `at` and `lasts` are the time stamp over it and its length, `asked` what the tool was told to
     reach, `heading` what the heading above it says, `client` the host named in its prompt.
     """
@@ -97,12 +98,18 @@ class Recording(Data):
     axes: Axes
     file: str
     series: Annotated[int, Field(ge=0)]
+    round: Annotated[int, Field(ge=0)] | None = None
     at: Clock | None = None
     lasts: QuantityText | None = None
     asked: dict[MetricName, QuantityText] = {}
     heading: Axes = {}
     client: str | None = None
     note: str = ""
+
+    @property
+    def together(self) -> int:
+        """The round that it belongs to."""
+        return self.series if self.round is None else self.round
 
 
 class Excerpt(Data):

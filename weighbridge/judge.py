@@ -49,6 +49,8 @@ def judge(
     `figures` are the valid samples by round. `reference` holds the other cell's for a ratio budget, or
     the physical limit; it is None for an absolute bound. `by_value` compares medians instead of testing.
     """
+    if budget.kind == "limit" and not isinstance(reference, PhysicalLimit):
+        return Verdict(cell, budget.text, Status.INVALID, "what the wire can carry is not known here")
     ratios = _ratios(budget, figures, reference)
     if not ratios:
         return Verdict(cell, budget.text, Status.INVALID, f"no valid {budget.metric} to judge")
@@ -64,11 +66,7 @@ def _ratios(
     if budget.kind == "ratio":
         pairs = reference if isinstance(reference, Mapping) else {}
         return [value / pairs[number] for number, value in figures.items() if pairs.get(number, 0.0) > 0 and value > 0]
-    base = 1.0
-    if budget.kind == "limit":
-        if not isinstance(reference, PhysicalLimit):
-            return []
-        base = reference.throughput
+    base = reference.throughput if isinstance(reference, PhysicalLimit) and budget.kind == "limit" else 1.0
     return [max(value, _NOTHING) / base for value in figures.values()]
 
 
@@ -166,13 +164,28 @@ def _shown(budget: Budget, ratio: float) -> float:
 
 def _statement(budget: Budget, ratio: float, figures: Mapping[int, float]) -> str:
     if budget.kind == "ratio":
-        return f"{ratio:.4g} x"
-    value = show(median(figures.values()), metrics.metric(budget.metric).unit)
-    return f"{value} = {ratio * 100:.4g} % of limit" if budget.kind == "limit" else value
+        return f"{_apart(ratio, budget.value)} x"
+    if budget.kind == "limit":
+        value = show(median(figures.values()), metrics.metric(budget.metric).unit)
+        return f"{value} = {_apart(ratio * 100, budget.value * 100)} % of limit"
+    bound, value = show(budget.value, budget.unit), _without_stand_in(ratio)
+    digits = next((n for n in range(5, 12) if show(value, budget.unit, digits=n) != bound), 5)
+    return show(value, budget.unit, digits=digits)
+
+
+def _without_stand_in(value: float) -> float:
+    """Zero where the value is what stood for it on the log scale."""
+    return 0.0 if value < 2 * _NOTHING else value
+
+
+def _apart(value: float, bound: float) -> str:
+    """Four digits, and more where the figure would otherwise read like the bound that it misses or meets."""
+    digits = next((n for n in range(4, 12) if f"{value:.{n}g}" != f"{bound:.{n}g}"), 4)
+    return f"{value:.{digits}g}"
 
 
 def _bounds(budget: Budget, interval: tuple[float, float]) -> str:
     if budget.kind == "absolute":
-        return " to ".join(show(value, budget.unit) for value in interval)
+        return " to ".join(show(_without_stand_in(value), budget.unit) for value in interval)
     factor = 100 if budget.kind == "limit" else 1
     return " to ".join(f"{value * factor:.4g}" for value in interval)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from weighbridge import metrics, registry
 from weighbridge.errors import ParseError, WeighbridgeError
-from weighbridge.model import Cell, PhysicalLimit, Sample, Status
+from weighbridge.model import Cell, PhysicalLimit, Sample, Status, cell_id
 from weighbridge.stand import Reading, Stand, stand_key, stand_up
 from weighbridge.targets import Site
 
@@ -55,9 +55,11 @@ class Slot:
 
     @property
     def name(self) -> str:
-        """The slot as a reader knows it: its cell, without the swept axis."""
+        """The slot as a reader knows it: its cell, with a `*` for the swept axis."""
         first = self.cells[0]
-        return first.id if len(self.cells) == 1 else first.id.removesuffix(first.axes[str(first.sweep)]) + "*"
+        if len(self.cells) == 1:
+            return first.id
+        return cell_id(first.scenario, {**first.axes, str(first.sweep): "*"})
 
 
 @dataclass(frozen=True, slots=True)

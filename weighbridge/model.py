@@ -63,6 +63,12 @@ class Budget:
         return f"{self.metric} {self.bound.replace('_', ' ')} {bound}"
 
 
+def cell_id(scenario: str, axes: Mapping[str, str]) -> str:
+    """The name of the cell with these axes: `http_rate-runc-connections=16`; a bare number names its axis."""
+    parts = [f"{axis}={value}" if _BARE_NUMBER.match(value) else value for axis, value in axes.items()]
+    return "-".join([scenario, *parts]).replace("/", "-per-")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
     """One combination of axis values of one scenario: one test."""
@@ -91,8 +97,7 @@ class Cell:
     @property
     def id(self) -> str:
         """The name of the cell in test ids, reports and folders; unique within a run."""
-        parts = [f"{axis}={value}" if _BARE_NUMBER.match(value) else value for axis, value in self.axes.items()]
-        return "-".join([self.scenario, *parts]).replace("/", "-per-")
+        return cell_id(self.scenario, self.axes)
 
     def axis(self, name: str, default: str = "") -> str:
         """The value of an axis, or `default` where the scenario has no such axis."""

@@ -1,48 +1,23 @@
 """A stored run as Markdown, through the templates of `reports/templates/`.
 
 Every template renders to a file of its own name: adding one adds a report. The report reads run.json
-and nothing else, so the same run always gives the same text.
+and which raw outputs lie beside it, so the same run always gives the same text.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from tabulate import tabulate
-
-from weighbridge import metrics
+from weighbridge._markdown import escape, link, table
+from weighbridge._report_tables import SYMBOLS, RawFolder, compare
 from weighbridge.errors import StoreError, UsageError
-from weighbridge.model import WORST_FIRST, Status
+from weighbridge.model import WORST_FIRST, Status, cell_id
 from weighbridge.shell import write_atomically
 from weighbridge.store import RunFile, StoredCell, StoredScenario
-from weighbridge.units import show
 
-SYMBOLS = {
-    Status.PASS: "✅",
-    Status.FAIL: "❌",
-    Status.INCONCLUSIVE: "❔",
-    Status.INVALID: "🚫",
-    Status.INFRA_ERROR: "💥",
-    Status.NOT_RUN: "➖",
-}
-
-_FIRST = (
-    "latency_mean",
-    "latency_p50",
-    "latency_p90",
-    "latency_p99",
-    "throughput",
-    "request_rate",
-    "request_rate_per_core",
-    "round_trip_time_mean",
-    "packet_loss",
-    "jitter",
-)
-"""What a table shows of a cell, in this order; the rest stays in run.json."""
+__all__ = ["SYMBOLS", "context", "escape", "render", "table", "verdict_rows"]
 
 
 def render(run: RunFile, folder: Path, templates: Path) -> list[Path]:
@@ -69,118 +44,82 @@ def render(run: RunFile, folder: Path, templates: Path) -> list[Path]:
     for name in names:
         path = folder / name.removesuffix(".j2")
         try:
-            write_atomically(path, environment.get_template(name).render(**context(run)))
+            write_atomically(path, environment.get_template(name).render(**context(run, folder)))
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror}; run.json there is complete") from error
         written.append(path)
     return written
 
 
-def context(run: RunFile) -> dict[str, Any]:
+def context(run: RunFile, folder: Path) -> dict[str, Any]:
     """What every template is given."""
     selected = [cell for cell in run.cells if cell.selected]
-    counts = {status: sum(cell.status == status for cell in selected) for status in WORST_FIRST}
+    raw = _raw_folders(folder)
+    rows = [(status, [_linked(cell, raw), *rest]) for status, cell, *rest in _verdicts(run)]
     return {
         "run": run,
         "symbols": SYMBOLS,
-        "counts": {status: number for status, number in counts.items() if number},
-        "verdicts": verdict_rows(run),
+        "counts": _counts(selected),
+        "open": [[f"{SYMBOLS[status]} {status}", *row] for status, row in rows if status is not Status.PASS],
+        "passed": [row for status, row in rows if status is Status.PASS],
+        "without_budget": sum(not cell.verdicts and cell.status == Status.PASS for cell in selected),
+        "borrowed": sum(not cell.selected for cell in run.cells),
+        "summary": [
+            [scenario.title, *(str(counts.get(status, "")) for status in WORST_FIRST)]
+            for scenario in run.scenarios
+            if (counts := _counts([cell for cell in selected if cell.scenario == scenario.name]))
+        ],
         "not_run": _not_run(selected),
-        "scenarios": [_scenario(scenario, run) for scenario in run.scenarios],
+        "scenarios": [found for scenario in run.scenarios if (found := _scenario(scenario, run, raw))],
     }
 
 
 def verdict_rows(run: RunFile) -> list[list[str]]:
     """One row per budget of a cell, worst first: verdict, cell, budget, what decided it."""
-    rows: list[tuple[Status, str, str, str]] = []
+    return [[f"{SYMBOLS[status]} {status}", cell.id, *rest] for status, cell, *rest in _verdicts(run)]
+
+
+def _verdicts(run: RunFile) -> list[tuple[Status, StoredCell, str, str]]:
+    rows: list[tuple[Status, StoredCell, str, str]] = []
     for cell in run.cells:
         if not cell.selected or cell.status == Status.NOT_RUN:
             continue
-        rows.extend((Status(verdict.verdict), cell.id, verdict.budget, verdict.reason) for verdict in cell.verdicts)
+        rows.extend((Status(verdict.verdict), cell, verdict.budget, verdict.reason) for verdict in cell.verdicts)
         if not cell.verdicts:
-            rows.append((Status(cell.status), cell.id, "no budget", cell.reason))
+            rows.append((Status(cell.status), cell, "no budget", cell.reason))
     rows.sort(key=lambda row: WORST_FIRST.index(row[0]))
-    return [[f"{SYMBOLS[status]} {status}", *rest] for status, *rest in rows]
+    return rows
 
 
-def table(rows: Sequence[Sequence[str]], headings: Sequence[str]) -> str:
-    """A Markdown table whose cells cannot break it."""
-    if not rows:
-        return "*none*"
-    cells = [[escape(str(cell)) for cell in row] for row in rows]
-    return tabulate(cells, headers=[escape(h) for h in headings], tablefmt="github", disable_numparse=True)
+def _counts(cells: Sequence[StoredCell]) -> dict[Status, int]:
+    counts = {status: sum(cell.status == status for cell in cells) for status in WORST_FIRST}
+    return {status: number for status, number in counts.items() if number}
 
 
-def escape(text: str) -> str:
-    """Text that Markdown shows as it is: no table break, no tag, no link."""
-    flat = " ".join(str(text).split())
-    return re.sub(r"([\\|`*_\[\]<>])", r"\\\1", flat)
+def _raw_folders(folder: Path) -> RawFolder:
+    """Find a cell's raw output: under its name, or under that of the run that swept one of its axes."""
+    kept = {path.name for path in folder.glob("raw/*")}
+
+    def find(cell: StoredCell) -> str | None:
+        swept = [cell_id(cell.scenario, {**cell.axes, axis: "all"}) for axis in cell.axes]
+        return next((f"raw/{name}" for name in (cell.id, *swept) if name in kept), None)
+
+    return find
+
+
+def _linked(cell: StoredCell, raw: RawFolder) -> str:
+    where = raw(cell)
+    return link(cell.id, f"{where}/") if where else cell.id
 
 
 def _not_run(selected: Sequence[StoredCell]) -> list[list[str]]:
-    reasons: dict[tuple[str, str], int] = {}
+    scenarios: dict[str, list[str]] = {}
     for cell in selected:
         if cell.status == Status.NOT_RUN:
-            reasons[cell.scenario, cell.reason] = reasons.get((cell.scenario, cell.reason), 0) + 1
-    return [[scenario, str(number), reason] for (scenario, reason), number in reasons.items()]
+            scenarios.setdefault(cell.reason, []).append(cell.scenario)
+    return [[reason, str(len(found)), ", ".join(dict.fromkeys(found))] for reason, found in scenarios.items()]
 
 
-def _scenario(scenario: StoredScenario, run: RunFile) -> dict[str, Any]:
-    cells = [cell for cell in run.cells if cell.scenario == scenario.name and (cell.summary or cell.samples)]
-    shown = _columns(cells)
-    axes = list(cells[0].axes) if cells else []
-    rows = [
-        [*(cell.axes[axis] for axis in axes), *(_figure(cell, name) for name in shown), _efficiency(cell)]
-        for cell in cells
-    ]
-    headings = [*axes, *shown, "of limit"]
-    if not any(row[-1] for row in rows):
-        headings, rows = headings[:-1], [row[:-1] for row in rows]
-    proofs = _evidence(cells)
-    return {
-        "stored": scenario,
-        "headings": headings,
-        "rows": rows,
-        "evidence": proofs,
-        "limits": sorted({f"{show(c.limit.throughput, 'bit/s')} = {c.limit.formula}" for c in cells if c.limit}),
-        "measured": bool(cells),
-    }
-
-
-def _columns(cells: Sequence[StoredCell]) -> list[str]:
-    present = dict.fromkeys(sample.metric for cell in cells for sample in cell.samples)
-    budgeted = dict.fromkeys(verdict.budget.split()[0] for cell in cells for verdict in cell.verdicts)
-    return [name for name in dict.fromkeys([*_FIRST, *budgeted]) if name in present]
-
-
-def _figure(cell: StoredCell, name: str) -> str:
-    """Median and range of the valid samples; an invalid figure is shown in brackets."""
-    for summary in cell.summary:
-        if summary.metric == name:
-            middle = show(summary.median, summary.unit)
-            if summary.n == 1:
-                return middle
-            return f"{middle} ({show(summary.low, summary.unit)} … {show(summary.high, summary.unit)}; n={summary.n})"
-    doubtful = [s.value for s in cell.samples if s.metric == name and s.value is not None]
-    return f"[{show(median(doubtful), metrics.metric(name).unit)}]" if doubtful else ""
-
-
-def _efficiency(cell: StoredCell) -> str:
-    for summary in cell.summary:
-        if summary.metric == "throughput" and cell.limit:
-            return f"{summary.median / cell.limit.throughput:.1%}"
-    return ""
-
-
-def _evidence(cells: Sequence[StoredCell]) -> list[list[str]]:
-    """What proves each stand, cells with the same proof together."""
-    found: dict[tuple[tuple[str, str], ...], list[StoredCell]] = {}
-    for cell in cells:
-        found.setdefault(tuple(cell.evidence.items()), []).append(cell)
-    return [[_common(group), "; ".join(f"{k}: {v}" for k, v in proof if v)] for proof, group in found.items() if proof]
-
-
-def _common(cells: Sequence[StoredCell]) -> str:
-    """The axis values that a group of cells shares."""
-    shared: Mapping[str, str] = dict(set.intersection(*(set(cell.axes.items()) for cell in cells)))
-    return " ".join(value for axis, value in cells[0].axes.items() if axis in shared) or cells[0].scenario
+def _scenario(scenario: StoredScenario, run: RunFile, raw: RawFolder) -> dict[str, Any] | None:
+    cells = [cell for cell in run.cells if cell.scenario == scenario.name and cell.status != Status.NOT_RUN]
+    return {"stored": scenario, "found": compare(cells, raw)} if any(cell.samples for cell in cells) else None

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from weighbridge import audit, metrics, units
+from weighbridge._audit_table import agree
+from weighbridge._interval import exactly
 from weighbridge.errors import ParseError
 from weighbridge.measure import Slot, samples_of
 from weighbridge.model import Cell
@@ -102,40 +104,57 @@ def _table(table: Table, lookup: audit.Lookup) -> StoredTable:
     if table.claims:
         rows = [[claim.where, claim.what, claim.printed, claim.arithmetic] for claim in table.claims]
         return StoredTable(title=table.title, headings=["where", "what", "printed", "arithmetic"], rows=rows)
-    headings = [*table.row_labels, *table.row_axes, *(column.heading for column in table.columns)]
+    empty = not any(text for row in table.rows for text in row.printed)
     rows = [
         [
             *(row.labels[name] for name in table.row_labels),
             *(row.axes[name] for name in table.row_axes),
             *(
-                _entry(table, row, column, text, lookup)
+                _entry(table, row, column, text, lookup, empty=empty)
                 for column, text in zip(table.columns, row.printed, strict=True)
             ),
         ]
         for row in table.rows
     ]
-    return StoredTable(title=table.title, headings=headings, rows=rows)
+    return StoredTable(
+        title=table.title + (" (empty in the study: every figure is its output's)" if empty else ""),
+        headings=[*table.row_labels, *table.row_axes, *map(_heading, table.columns)],
+        rows=rows,
+    )
 
 
-def _entry(table: Table, row: Row, column: Column, text: str, lookup: audit.Lookup) -> str:
-    """A figure as printed; where the recording gives another one, that too."""
-    shown = f"{text} {column.unit}".strip() if column.unit and text and text != column.none else text
+def _heading(column: Column) -> str:
+    """The study's own heading, with the unit where neither it nor the figures say one."""
+    unsaid = column.unit not in ("", "x", "/s") and "(" not in column.heading
+    return f"{column.heading} ({column.unit})" if unsaid else column.heading
+
+
+def _entry(table: Table, row: Row, column: Column, text: str, lookup: audit.Lookup, *, empty: bool) -> str:
+    """A figure as printed; where the recording gives another one, or none to be trusted, that too."""
     printed = column.read(text)
     if not column.metric:
-        return shown
+        return text
     values = lookup(column.scenario, table.cell(row, column), column.metric)
     if row.series is not None:
         values = values[row.series : row.series + 1]
     if not values:
-        return f"{shown} (no output)" if shown else "–"
+        return f"{text} (no output)" if text else "–"
     if all(math.isnan(value) for value in values):
-        return f"{shown} (output refused)"
+        return f"{text} (output refused)".strip()
     divisor = float(row.axes[column.per]) if column.per else 1.0
     measured = [value / divisor for value in values if not math.isnan(value)]
-    unit = metrics.metric(column.metric).unit
     if printed is None:
-        return f"(output: {units.show(measured[0], unit)})"
-    value = units.parse_as(printed.value, unit)
-    if any(math.isclose(value, m, rel_tol=5e-3, abs_tol=1e-12) for m in measured):
-        return shown
-    return f"{shown} (output: {units.show(measured[0], unit)})"
+        return _given(column, measured[0]) if empty else f"(output: {_given(column, measured[0])})"
+    if any(agree(printed, exactly(value)) for value in measured):
+        return text
+    return f"{text} (output: {', '.join(_given(column, value) for value in measured)})"
+
+
+def _given(column: Column, value: float) -> str:
+    """A figure of an output, in the largest of the column's own units that leaves it above one."""
+    unit = metrics.metric(column.metric).unit
+    if not column.units:
+        return units.show(value, unit, "" if column.unit in ("x", "/s") else column.unit)
+    sizes = {name: units.parse(f"1 {name}").value for name in column.units.values()}
+    fitting = [name for name, size in sizes.items() if value >= size] or [min(sizes, key=sizes.__getitem__)]
+    return units.show(value, unit, max(fitting, key=sizes.__getitem__))

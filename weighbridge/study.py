@@ -117,9 +117,12 @@ def _check_files(folder: Path, index: _Index) -> None:
 
 
 def _check_series(folder: Path, index: _Index) -> None:
-    series: dict[tuple[str, frozenset[tuple[str, str]]], list[int]] = {}
+    cells: dict[tuple[str, frozenset[tuple[str, str]]], list[Recording]] = {}
     for recording in index.recordings:
-        series.setdefault((recording.scenario, frozenset(recording.axes.items())), []).append(recording.series)
-    for (scenario, axes), numbers in series.items():
+        cells.setdefault((recording.scenario, frozenset(recording.axes.items())), []).append(recording)
+    for (scenario, axes), found in cells.items():
+        numbers, rounds = [r.series for r in found], [r.together for r in found]
         if sorted(numbers) != list(range(len(numbers))):
             raise ScenarioError(f"{folder / 'index.toml'}: series: {scenario} {dict(sorted(axes))} has {numbers}")
+        if len(set(rounds)) != len(rounds):
+            raise ScenarioError(f"{folder / 'index.toml'}: round: {scenario} {dict(sorted(axes))} has {rounds}")

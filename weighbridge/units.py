@@ -124,14 +124,32 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 }
 
 
-def show(value: float, unit: str) -> str:
-    """A figure as people write it: `1.26e-05, "s"` becomes `12.6 µs`."""
+def show(value: float, unit: str, wanted: str = "", digits: int = 5) -> str:
+    """A figure as people write it: `1.26e-05, "s"` becomes `12.6 µs`; `wanted` names the unit to write it in.
+
+    `digits` significant digits, more where the whole part has more.
+    Raises UnitError when `wanted` is no unit of `unit`.
+    """
     if unit == FRACTION:
-        return f"{value * 100:.3g} %"
+        return f"{_digits(value * 100, digits)} %"
+    if wanted:
+        dimension, factor = _UNITS.get(wanted, ("", 1.0))
+        if dimension != unit:
+            raise UnitError(f"{wanted!r} is no unit of {unit}")
+        return f"{_digits(value / factor, digits)} {wanted}"
     for scale, name in _SCALES.get(unit, ()):
-        if abs(value) >= scale or scale == _SCALES[unit][-1][0]:
-            shown = value / scale
-            digits = 0 if abs(shown) >= 1000 or shown == int(shown) else 2 if abs(shown) >= 100 else 3
-            text = f"{shown:.{digits}f}" if digits == 0 or abs(shown) >= 100 else f"{shown:.4g}"
-            return f"{text}{name}" if name.startswith("/") else f"{text} {name}"
-    return f"{value:.4g}" + ("" if unit == COUNT else f" {unit}")
+        # What rounds up to the next unit is written in it: 1 ms, never 1000 µs.
+        rounded = float(f"{value / scale:.{digits - 1}e}")
+        if abs(rounded) >= 1 or scale == _SCALES[unit][-1][0]:
+            return f"{_digits(value / scale, digits)}{'' if name.startswith('/') else ' '}{name}"
+    return _digits(value, digits) + ("" if unit == COUNT else f" {unit}")
+
+
+def _digits(value: float, digits: int) -> str:
+    """The significant digits, without an exponent where that is readable; a whole part is never rounded away."""
+    if abs(value) >= 1e15 or 0 < abs(value) < 1e-4:
+        return f"{value:.{digits}g}"
+    text = f"{value:.0f}" if abs(value) >= 10.0**digits else f"{value:.{digits}g}"
+    # %g turns to an exponent when rounding adds a digit.
+    text = f"{value:.0f}" if "e" in text else text
+    return "0" if text == "-0" else text

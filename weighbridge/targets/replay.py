@@ -42,7 +42,7 @@ class Archive:
             return []
         study = self.study(cell.study)
         outputs = [
-            Recording(r.file, study.texts[r.file], None, r.note, r.series)
+            Recording(r.file, study.texts[r.file], None, r.note, r.together)
             for r in study.recordings_of(cell.scenario, cell.axes)
         ]
         figures = [

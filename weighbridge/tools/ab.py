@@ -33,6 +33,8 @@ from weighbridge.units import Count, Duration
 PROGRAMS = ("ab",)
 PACKAGE: str | None = "apache2-utils"
 CLOSED_LOOP = True
+CUSTOMARY = {"latency": "ms", "throughput": "KiB/s"}
+"""The units it prints, by the beginning of a metric's name; reports show its figures in them."""
 
 _KBYTE = 1024.0
 _SINGLE_PRECISION = 3e-7

@@ -24,6 +24,8 @@ from weighbridge.units import BitRate, Count, Duration, Size
 PROGRAMS = ("iperf", "iperf2")
 PACKAGE = "iperf"
 CLOSED_LOOP = True
+CUSTOMARY = {"throughput": "Mbit/s", "jitter": "ms"}
+"""The units it prints, by the beginning of a metric's name; reports show its figures in them."""
 
 
 class Load(tools.Load):
@@ -47,7 +49,7 @@ class Load(tools.Load):
 
 
 def argv(program: str, load: Load, server: Endpoint) -> list[str]:
-    """The client's command line; without `-i`, which 2.0.5 would take as half a second when it is 0."""
+    """Return the client's command line; without `-i`, which 2.0.5 would take as half a second when it is 0."""
     words = [program, "-c", server.host, "-p", str(server.port), "-t", f"{load.duration:g}", "-f", "b"]
     words += ["-u"] if load.udp else []
     words += ["-b", str(round(load.bandwidth))] if load.bandwidth is not None else []
@@ -80,7 +82,7 @@ def parse(text: str) -> tuple[Result, ...]:
 
 
 def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
-    """The figures of the whole run: for TCP the only view there is, for UDP the receiver's and `packets_sent`.
+    """Return the figures of the whole run: for TCP the only view there is, for UDP the receiver's and `packets_sent`.
 
     Both ways at once count as what leaves the client. Raises ParseError when they are not there.
     """

@@ -31,6 +31,8 @@ from weighbridge.units import Count, Duration, Size
 PROGRAMS: tuple[str, ...] = ("ping",)
 PACKAGE: str | None = "iputils-ping"
 CLOSED_LOOP = False
+CUSTOMARY = {"round_trip_time": "ms"}
+"""The units it prints, by the beginning of a metric's name; reports show its figures in them."""
 
 LARGEST = 65507
 """The largest payload of an IPv4 echo request: 65535 bytes less 20 of IP and 8 of ICMP header."""

@@ -34,6 +34,8 @@ from weighbridge.units import Count, Duration, Size
 PROGRAMS: tuple[str, ...] = ("qperf",)
 PACKAGE: str | None = "qperf"
 CLOSED_LOOP = True
+CUSTOMARY = {"latency": "us", "throughput": "MB/s"}
+"""The units it prints, by the beginning of a metric's name; reports show its figures in them."""
 
 _Test = Annotated[str, Field(pattern=rf"^{TEST}$")]
 _Size = Annotated[Size, Field(ge=1, le=2**31 - 1)]

@@ -25,6 +25,8 @@ from weighbridge.units import Count, Duration
 PROGRAMS = ("wrk",)
 PACKAGE: str | None = "wrk"
 CLOSED_LOOP = True
+CUSTOMARY = {"throughput": "MiB/s"}
+"""The units it prints, by the beginning of a metric's name; reports show its figures in them."""
 
 
 class Load(tools.Load):

@@ -27,6 +27,8 @@ from weighbridge.units import Count, Duration, Rate
 PROGRAMS = ("wrk2",)
 PACKAGE: str | None = None
 CLOSED_LOOP = False
+CUSTOMARY = {"throughput": "MiB/s"}
+"""The units it prints, by the beginning of a metric's name; reports show its figures in them."""
 
 
 class Load(tools.Load):

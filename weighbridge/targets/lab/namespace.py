@@ -63,9 +63,7 @@ def unavailable() -> str | None:
     """Why no lab can be made on this machine; None when one can."""
     if sys.platform != "linux":
         return "the lab needs Linux namespaces; use --target ssh, kubernetes or replay"
-    probe = subprocess.run(
-        [*_unshare(), "true"], capture_output=True, text=True, check=False, env=ENVIRONMENT
-    )
+    probe = subprocess.run([*_unshare(), "true"], capture_output=True, text=True, check=False, env=ENVIRONMENT)
     if probe.returncode:
         remedy = "run as root" if os.geteuid() else "run on a machine or in a container that may make namespaces"
         return f"namespaces cannot be made here ({probe.stderr.strip()}); {remedy}"
@@ -74,7 +72,8 @@ def unavailable() -> str | None:
 
 def _unshare() -> list[str]:
     user = ["--user", "--map-root-user"] if os.geteuid() else []
-    return ["unshare", *user, "--fork", "--pid", "--mount", "--net", "--mount-proc", "--kill-child=SIGKILL"]
+    # Propagation is cut by process 1: unshare's own way fails in a chroot whose root is no mount point.
+    return ["unshare", *user, "--fork", "--pid", "--mount", "--net", "--propagation=unchanged", "--kill-child=SIGKILL"]
 
 
 def _die_with_parent() -> None:

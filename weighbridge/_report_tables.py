@@ -1,0 +1,230 @@
+"""The figures of one scenario as tables: the compared axis side by side, everything else as rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from weighbridge import metrics, registry
+from weighbridge._markdown import Markup, link
+from weighbridge.errors import UnitError, UsageError
+from weighbridge.model import STRUCTURAL_AXES, Status
+from weighbridge.store import StoredCell
+from weighbridge.units import parse, show
+
+SYMBOLS = {
+    Status.PASS: "✅",
+    Status.FAIL: "❌",
+    Status.INCONCLUSIVE: "❔",
+    Status.INVALID: "🚫",
+    Status.INFRA_ERROR: "💥",
+    Status.NOT_RUN: "➖",
+}
+
+_FIRST = (
+    "latency_mean",
+    "latency_p50",
+    "latency_p90",
+    "latency_p99",
+    "throughput",
+    "request_rate",
+    "request_rate_per_core",
+    "round_trip_time_mean",
+    "packet_loss",
+    "jitter",
+)
+"""What a table shows of a cell, in this order; the rest stays in run.json."""
+
+_DIGITS = 4
+"""Of a measured figure: more would be noise."""
+
+_FULL = 0.7
+"""Share of places that must be filled for values to stand side by side; a sparser table is a list of cells."""
+
+_COMPARED_WITH = re.compile(r" x (\w+)=")
+
+RawFolder = Callable[[StoredCell], str | None]
+"""Where the raw output of a cell lies beside the report, if it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A scenario's figures: what holds everywhere, and the table of what differs."""
+
+    everywhere: str
+    headings: list[str]
+    rows: list[list[str]]
+    compared: str
+    limits: list[str]
+    proofs: list[list[str]]
+    rounds: str
+    doubtful: bool
+
+
+def compare(cells: Sequence[StoredCell], raw: RawFolder) -> Comparison:
+    """The figures of one scenario's measured cells."""
+    axes = {axis: _ordered([cell.axes[axis] for cell in cells]) for axis in cells[0].axes}
+    varying = [axis for axis, values in axes.items() if len(values) > 1]
+    side = _compared(cells, varying)
+    counts = {summary.n for cell in cells for summary in cell.summary}
+    write = _Writer(_customary(cells[0].tool), say_n=len(counts) > 1)
+    shown = _columns(cells)
+    found = _sorted(cells, axes)
+    if side:
+        rest = [axis for axis in varying if axis != side]
+        headings = ["metric", *rest, *axes[side]]
+        rows = _side_by_side(found, shown, (side, axes[side]), rest, write)
+    else:
+        headings = [*varying, *shown]
+        rows = [
+            [*(cell.axes[axis] for axis in varying), *(write.figure(cell, name) for name in shown)] for cell in found
+        ]
+    return Comparison(
+        everywhere=", ".join(_named(axis, values[0]) for axis, values in axes.items() if len(values) == 1),
+        headings=headings,
+        rows=rows,
+        compared=side,
+        limits=_limits(found, varying),
+        proofs=_proofs(found, varying, raw),
+        rounds=f"{counts.pop()}" if len(counts) == 1 else "",
+        doubtful=any(text.startswith("[") for row in rows for text in row),
+    )
+
+
+def short_name(cell: StoredCell, axes: Sequence[str]) -> str:
+    """A cell by the values of these axes, or by its scenario where there are none."""
+    return " ".join(_named(axis, cell.axes[axis]) for axis in axes) or cell.scenario
+
+
+def _named(axis: str, value: str) -> str:
+    """A value that says what it is: a bare number needs the name of its axis."""
+    return f"{axis}={value}" if re.fullmatch(r"[\d.]+", value) or axis not in STRUCTURAL_AXES else value
+
+
+def _compared(cells: Sequence[StoredCell], varying: Sequence[str]) -> str:
+    """The axis that ratio budgets compare along, else the first of what is stood up; '' when nothing is compared."""
+    asked = [axis for cell in cells for v in cell.verdicts for axis in _COMPARED_WITH.findall(v.budget)]
+    side = next((axis for axis in (*asked, *STRUCTURAL_AXES) if axis in varying), "")
+    rows = {tuple(cell.axes[axis] for axis in varying if axis != side) for cell in cells}
+    values = {cell.axes[side] for cell in cells} if side else set()
+    return side if len(cells) >= _FULL * len(rows) * len(values) else ""
+
+
+def _ordered(values: Sequence[str]) -> list[str]:
+    """Each value once: by size where all are quantities or numbers, else as first met."""
+    once = list(dict.fromkeys(values))
+    try:
+        sizes = {value: float(value) if value.isdecimal() else parse(value).value for value in once}
+    except UnitError:
+        return once
+    return sorted(once, key=sizes.__getitem__)
+
+
+def _sorted(cells: Sequence[StoredCell], axes: Mapping[str, Sequence[str]]) -> list[StoredCell]:
+    return sorted(cells, key=lambda cell: [list(values).index(cell.axes[axis]) for axis, values in axes.items()])
+
+
+def _side_by_side(
+    cells: Sequence[StoredCell],
+    shown: Sequence[str],
+    compared: tuple[str, Sequence[str]],
+    rest: Sequence[str],
+    write: _Writer,
+) -> list[list[str]]:
+    side, values = compared
+    by_row: dict[tuple[str, ...], dict[str, StoredCell]] = {}
+    for cell in cells:
+        by_row.setdefault(tuple(cell.axes[axis] for axis in rest), {})[cell.axes[side]] = cell
+    rows = []
+    for name in shown:
+        for key, members in by_row.items():
+            figures = [write.figure(members[value], name) if value in members else "" for value in values]
+            if any(figures):
+                rows.append([name, *key, *figures])
+    return rows
+
+
+def _columns(cells: Sequence[StoredCell]) -> list[str]:
+    """The main metrics, those under a budget, and errors where there were any."""
+    present = dict.fromkeys(sample.metric for cell in cells for sample in cell.samples)
+    budgeted = [verdict.budget.split()[0] for cell in cells for verdict in cell.verdicts]
+    errors = [s.metric for cell in cells for s in cell.samples if s.metric.startswith("errors_") and s.value]
+    return [name for name in dict.fromkeys([*_FIRST, *budgeted, *sorted(errors)]) if name in present]
+
+
+def _customary(tool: str) -> Mapping[str, str]:
+    """The units that a tool itself prints, by metric prefix; none for a tool of another version of this suite."""
+    try:
+        found: Mapping[str, str] = getattr(registry.find("tools", tool), "CUSTOMARY", {})
+    except UsageError:
+        return {}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes figures in a tool's customary units."""
+
+    customary: Mapping[str, str]
+    say_n: bool
+
+    def figure(self, cell: StoredCell, name: str) -> str:
+        """Median and range of the valid samples, with the limit and the verdict; brackets around what is not judged."""
+        unit = next((u for prefix, u in self.customary.items() if name.startswith(prefix)), "")
+        for summary in cell.summary:
+            if summary.metric == name:
+                text, *spread = (
+                    show(v, summary.unit, unit, _DIGITS) for v in (summary.median, summary.low, summary.high)
+                )
+                notes = [f"{spread[0]} … {spread[1]}"] if spread[0] != spread[1] else []
+                notes += [f"n = {summary.n}"] if self.say_n and summary.n > 1 else []
+                if name == "throughput" and cell.limit:
+                    share = summary.median / cell.limit.throughput
+                    notes.append(f"{share:.1%} of {show(cell.limit.throughput, summary.unit, unit)}")
+                return " ".join([text, *([f"({'; '.join(notes)})"] if notes else []), *_marks(cell, name)])
+        doubtful = [s.value for s in cell.samples if s.metric == name and s.value is not None]
+        unjudged = [f"[{show(median(doubtful), metrics.metric(name).unit, unit, _DIGITS)}]"] if doubtful else []
+        return " ".join([*unjudged, *_marks(cell, name)])
+
+
+def _marks(cell: StoredCell, name: str) -> list[str]:
+    """The symbols of the verdicts on one metric of a cell."""
+    return list(dict.fromkeys(SYMBOLS[Status(v.verdict)] for v in cell.verdicts if v.budget.split()[0] == name))
+
+
+def _limits(cells: Sequence[StoredCell], varying: Sequence[str]) -> list[str]:
+    """Each physical limit once, with its arithmetic and the cells it holds for."""
+    found: dict[tuple[float, str], list[StoredCell]] = {}
+    for cell in cells:
+        if cell.limit and any(sample.metric == "throughput" for sample in cell.samples):
+            found.setdefault((cell.limit.throughput, cell.limit.formula), []).append(cell)
+    return [
+        f"{show(value, 'bit/s')} = {formula}" + (f" ({_common(members, varying)})" if len(found) > 1 else "")
+        for (value, formula), members in found.items()
+    ]
+
+
+def _proofs(cells: Sequence[StoredCell], varying: Sequence[str], raw: RawFolder) -> list[list[str]]:
+    """What proves each stand, and where the raw output of its cells is; cells with the same of both together."""
+    found: dict[tuple[str, str | None], list[StoredCell]] = {}
+    for cell in cells:
+        proof = "; ".join(f"{key}: {value}" for key, value in cell.evidence.items() if value)
+        found.setdefault((proof, raw(cell)), []).append(cell)
+    return [
+        [
+            ", ".join(short_name(cell, varying) for cell in members),
+            proof,
+            link("raw", f"{folder}/") if folder else Markup("–"),
+        ]
+        for (proof, folder), members in found.items()
+    ]
+
+
+def _common(cells: Sequence[StoredCell], varying: Sequence[str]) -> str:
+    """The axis values that cells have and others of the scenario need not have."""
+    values: dict[str, dict[str, Any]] = {axis: dict.fromkeys(cell.axes[axis] for cell in cells) for axis in varying}
+    fewest = min(varying, key=lambda axis: len(values[axis]))
+    return ", ".join(values[fewest])
