@@ -193,9 +193,7 @@ def test_series_that_differ_by_more_than_a_fifth_are_found(tmp_path: Path) -> No
     )
     assert found(study, gives({"flannel request_rate": [100.5, 120.5]})) == []
     assert found(study, gives({"flannel request_rate": [100.5, math.nan]})) == []
-    assert found(study, gives({"flannel request_rate": [100.5, 125.625]})) == [
-        ("series", "125.62/s / 100.5/s = 1.250")
-    ]
+    assert found(study, gives({"flannel request_rate": [100.5, 125.625]})) == [("series", "125.62/s / 100.5/s = 1.250")]
 
 
 def test_asked_rate_that_was_not_reached_is_found(tmp_path: Path) -> None:
