@@ -130,6 +130,7 @@ def _marks(config: pytest.Config, cell: Cell) -> list[pytest.MarkDecorator]:
     return marks
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what pytest collects for a module that claims none of the chosen scenarios."""
     if _REFUSED in config.stash:
