@@ -7,7 +7,6 @@ every network reaches beside the physical limit of its link. Only an idle machin
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -112,4 +111,4 @@ def row(what: str, seconds: list[float], bound: float) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
