@@ -64,7 +64,7 @@ def _measure(group: Group, *_: Any, observer: Any, done: Any, **__: Any) -> dict
     if name == "stumbles":
         raise ZeroDivisionError("nobody foresaw this")
     found = {cell.id: _measured(name, cell) for cell in group.cells}
-    if not done and name in ("passes", "fails"):
+    if not done and all(measured.samples for measured in found.values()):
         observer.round_finished(group, 0, {identity: measured.samples for identity, measured in found.items()})
     return found
 

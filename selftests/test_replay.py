@@ -23,6 +23,8 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class Replayed:
+    """How the run ended and what it wrote."""
+
     code: int
     output: str
     run: Mapping[str, Any]
