@@ -23,7 +23,7 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class Replayed:
-    """How the run ended and what it wrote."""
+    """How a whole replay ended: exit code, terminal output, run.json and report."""
 
     code: int
     output: str
@@ -75,10 +75,6 @@ def test_every_invalid_cell_says_why(replayed: Replayed) -> None:
             assert len(cell["reason"]) > 20
 
 
-@pytest.mark.xfail(
-    reason="a server's listing is refused where the load asks for the client's: three false ones of study 003",
-    strict=True,
-)
 def test_discrepancies(replayed: Replayed) -> None:
     """What the studies say against themselves is told whole: the same keys as the audit's own list."""
     given = [

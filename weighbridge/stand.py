@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from weighbridge import registry
 from weighbridge.errors import MissingToolError, StandError
+from weighbridge.hosts import Node, Pod
 from weighbridge.model import Cell, PhysicalLimit
-from weighbridge.networks import Node, Pod
 from weighbridge.runtimes import Command, Sandbox
 from weighbridge.shell import Deadline, find_program
 from weighbridge.targets import Hosts, Recording, Recordings, Site
@@ -110,7 +110,7 @@ def stand_up(site: Site, cell: Cell) -> Stand:
     if isinstance(site, Recordings):
         found = {recording.round: recording for recording in site.recordings(cell)}
         network = registry.find("networks", cell.axis("network", "host"))
-        return RecordedStand(found, _limit(site.link_rate(cell), network.OVERHEAD, cell))
+        return RecordedStand(found, _limit(site.stated_link_rate(cell), network.OVERHEAD, cell))
     with ExitStack() as undo:
         stand = _stand_up_on_hosts(site, cell, undo)
         stand.undo = undo.pop_all()

@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 
 from weighbridge import registry
-from weighbridge.networks import Node, Pod, missing_device
+from weighbridge.hosts import Node, Pod
+from weighbridge.networks import missing_device
 from weighbridge.targets import Request, lab
 
 pytestmark = pytest.mark.skipif(lab.unavailable() is not None, reason=str(lab.unavailable()))

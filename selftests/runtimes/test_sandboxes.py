@@ -74,8 +74,7 @@ def test_server_that_ends_at_once_is_noticed(site: lab.Lab, runtime: ModuleType)
     """A server that cannot start is a stand error or a dead process, never a silent success."""
     try:
         sandbox = start(site, runtime, "/usr/bin/false")
-    except StandError as error:
-        assert "\n" not in str(error)
+    except StandError:
         return
     Deadline(5).until(lambda: not sandbox.process.running(), "the process to end")
     sandbox.stop()

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from weighbridge.errors import StandError
+from weighbridge.hosts import Pod
 from weighbridge.model import Limits
-from weighbridge.networks import Pod
 from weighbridge.runtimes import Command, Files
 from weighbridge.shell import ENVIRONMENT, Deadline, Process, Shell
 
