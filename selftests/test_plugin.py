@@ -189,6 +189,7 @@ def test_signals(checkout: Checkout, name: str, code: int) -> None:
     assert [(c["scenario"], c["status"]) for c in checkout.stored["cells"]] == [("a_fails", "pass"), ("fails", "fail")]
     assert checkout.stored["complete"] is False
     assert "Traceback" not in done.stderr
+    assert (checkout.path / "undone").exists() == (name == "twice")
 
 
 def test_ctrl_c_in_the_background(checkout: Checkout) -> None:

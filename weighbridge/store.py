@@ -160,7 +160,7 @@ def load(folder: Path) -> RunFile:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         found = document.pop("schema", None)
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise StoreError(f"{path} is no stored run: {error}") from error
     if found != SCHEMA:
         raise StoreError(f"{path} is of schema {found!r}, this version reads {SCHEMA!r}")
