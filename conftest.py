@@ -1,3 +1,3 @@
 """Names the plugin modules; no logic."""
 
-pytest_plugins = ["weighbridge.plugin"]
+pytest_plugins = ["weighbridge.plugin", "fixtures.outcomes", "fixtures.stands"]

@@ -7,17 +7,19 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from weighbridge import journal, registry
+from weighbridge._earlier import Earlier, told
+from weighbridge._recorder import Recorder
 from weighbridge.errors import InfrastructureError, StoreError, UsageError
 from weighbridge.judge import judge
 from weighbridge.measure import Group, Look, Measured, Observer, Slot, group_cells, measure
-from weighbridge.model import Budget, Cell, PhysicalLimit, Sample, Status, Verdict, worst
+from weighbridge.model import Budget, Cell, PhysicalLimit, Status, Verdict, worst
 from weighbridge.scenario import load_all
-from weighbridge.stand import Reading, unavailable
+from weighbridge.stand import unavailable
 from weighbridge.targets import Request, Site
 
 
@@ -81,11 +83,22 @@ class Campaign:
         self._open = ExitStack()
         self._reasons: dict[tuple[object, ...], str | None] = {}
         self._journal: journal.Journal | None = None
-        self._done: dict[str, dict[int, dict[str, list[Sample]]]] = {}
+        self._earlier = Earlier()
 
     def cells(self, claim: str) -> list[Cell]:
         """Every cell of the scenarios that a test module claims."""
         return [cell for scenario in self.scenarios.values() if scenario.claim == claim for cell in scenario.cells]
+
+    def cells_where(self, scenario: str, **axes: str) -> list[Cell]:
+        """The cells of one scenario that have these axis values.
+
+        Raises UsageError when there is no such scenario.
+        """
+        if scenario not in self.scenarios:
+            if self.settings.names:
+                return []
+            raise UsageError(f"no scenario is called {scenario!r}; there are: {', '.join(self.scenarios)}")
+        return [cell for cell in self.scenarios[scenario].cells if axes.items() <= cell.axes.items()]
 
     def select(self, cells: Iterable[Cell]) -> None:
         """Plan the run: the selected cells and those that their budgets refer to."""
@@ -107,6 +120,7 @@ class Campaign:
             run_id = self.folder.name if self.folder else new_run_id()
             self._site = self._open.enter_context(self.target.open_site(Request(run_id, self.settings.scenarios)))
             self.environment = self._site.describe()
+            self.record("site", {"environment": self.environment})
         return self._site
 
     def unavailable(self, cell: Cell) -> str | None:
@@ -132,18 +146,21 @@ class Campaign:
         """
         digests = {name: scenario.digest for name, scenario in self.scenarios.items()}
         if self.settings.resume is not None:
+            if not (self.settings.resume / journal.NAME).is_file():
+                raise UsageError(f"{self.settings.resume} holds no run to go on with")
+            self._take_up(self.settings.resume, digests)
+            self._journal = journal.Journal(self.settings.resume)
             self.folder = self.settings.resume
-            self._take_up(digests)
-            self._journal = journal.Journal(self.folder)
             return
-        self.folder = self.settings.run_dir or self.settings.runs / new_run_id()
+        folder = self.settings.run_dir or self.settings.runs / new_run_id()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{self.folder} cannot be made: {error.strerror}; choose another --run-dir") from error
-        if (self.folder / journal.NAME).exists():
-            raise UsageError(f"{self.folder} holds a run already; go on with --resume {self.folder} or choose another")
-        self._journal = journal.Journal(self.folder)
+            raise StoreError(f"{folder} cannot be made: {error.strerror}; choose another --run-dir") from error
+        if (folder / journal.NAME).exists():
+            raise UsageError(f"{folder} holds a run already; go on with --resume={folder} or choose another --run-dir")
+        self._journal = journal.Journal(folder)
+        self.folder = folder
         self._journal.append(
             "started",
             {
@@ -151,6 +168,7 @@ class Campaign:
                 "profile": self.profile,
                 "seed": self.seed,
                 "scenarios": digests,
+                "selected": sorted(cell.id for cell in self.selected),
                 "time": self.started,
             },
         )
@@ -163,28 +181,32 @@ class Campaign:
             self._journal.close()
             self._journal = None
 
-    def _take_up(self, digests: Mapping[str, str]) -> None:
-        assert self.folder is not None
-        journal_events = journal.read(self.folder)
-        journal.truncate_torn_tail(self.folder)
+    def _take_up(self, folder: Path, digests: Mapping[str, str]) -> None:
+        journal_events = journal.read(folder)
+        journal.truncate_torn_tail(folder)
         if not journal_events or journal_events[0]["event"] != "started":
-            raise StoreError(f"{self.folder} holds no run that was started")
+            raise StoreError(f"{folder} holds no run that was started")
         first = journal_events[0]
         for key, mine in (("target", self.settings.target), ("profile", self.profile)):
             if first[key] != mine:
-                raise UsageError(
-                    f"{self.folder} was made with --{key} {first[key]}, not {mine}; give the same to --resume"
-                )
+                raise UsageError(f"{folder} was made with --{key} {first[key]}, not {mine}; give the same to --resume")
         changed = sorted(n for n, digest in first["scenarios"].items() if digests.get(n, digest) != digest)
         if changed:
-            raise UsageError(f"{', '.join(changed)} changed since {self.folder} was started; start a new run")
-        self.seed = first["seed"]
-        for event in journal_events:
-            if event["event"] == "round":
-                samples = {cell: [Sample(**s) for s in found] for cell, found in event["samples"].items()}
-                self._done.setdefault(event["group"], {})[event["number"]] = samples
+            raise UsageError(f"{', '.join(changed)} changed since {folder} was started; start a new run")
+        before, now = first["selected"], sorted(cell.id for cell in self.selected)
+        if before != now:
+            raise UsageError(
+                f"{folder} was started with another selection ({len(before)} cells, not these {len(now)}); "
+                "resume it with the same -k, -m and --scenario"
+            )
+        self.seed, self.started = first["seed"], first["time"]
+        self._earlier = Earlier.of(journal_events)
+        self.environment = self._earlier.environment
 
     def _measure(self, group: Group) -> None:
+        if finished := self._earlier.finished(group):
+            self.outcomes |= {measured.cell.id: Outcome(measured.cell, measured, v) for measured, v in finished}
+            return
         available: list[Slot] = []
         known: dict[str, Measured] = {}
         for slot in group.slots:
@@ -201,15 +223,15 @@ class Campaign:
                 runnable,
                 self.site,
                 rng,
-                observer=_Recorder(self),
+                observer=Recorder(self),
                 decide=state.decided,
-                done=self._done.get(group.name, {}),
+                done=self._earlier.rounds_of(runnable),
             )
             final = {verdict.cell + verdict.budget: verdict for verdict in state.verdicts}
         else:
             final = {}
         chosen = {cell.id for cell in self.selected}
-        for measured in known.values():
+        for measured in (known[cell.id] for cell in group.cells):
             verdicts: tuple[Verdict, ...] = ()
             if measured.cell.id in chosen:
                 verdicts = tuple(
@@ -218,7 +240,7 @@ class Campaign:
                 )
             outcome = Outcome(measured.cell, measured, verdicts)
             self.outcomes[measured.cell.id] = outcome
-            self.record("outcome", {"cell": measured.cell.id, "status": outcome.status, "reason": outcome.reason})
+            self.record("outcome", {"status": outcome.status, "reason": outcome.reason, **told(measured, verdicts)})
 
     def _budgets(self, cell: Cell) -> Sequence[Budget]:
         return [b for b in cell.budgets if not b.targets or self.settings.target in b.targets]
@@ -279,39 +301,6 @@ class _Deciding:
         ]
         self.verdicts = [verdict for verdict in found if verdict is not None]
         return len(self.verdicts) == len(found)
-
-
-@dataclass
-class _Recorder:
-    """Writes rounds into the journal and raw output beside it, and passes everything on to the watcher."""
-
-    campaign: Campaign
-
-    def slot_started(self, group: Group, slot: Slot, number: int, planned: float) -> None:
-        if self.campaign.watcher:
-            self.campaign.watcher.slot_started(group, slot, number, planned)
-
-    def slot_read(self, group: Group, slot: Slot, number: int, attempt: int, reading: Reading) -> None:
-        if self.campaign.folder:
-            _keep_raw(self.campaign.folder, slot, number, attempt, reading)
-        if self.campaign.watcher:
-            self.campaign.watcher.slot_read(group, slot, number, attempt, reading)
-
-    def round_finished(self, group: Group, number: int, samples: Mapping[str, Sequence[Sample]]) -> None:
-        found = {cell: [asdict(sample) for sample in new] for cell, new in samples.items()}
-        self.campaign.record("round", {"group": group.name, "number": number, "samples": found})
-        if self.campaign.watcher:
-            self.campaign.watcher.round_finished(group, number, samples)
-
-
-def _keep_raw(folder: Path, slot: Slot, number: int, attempt: int, reading: Reading) -> None:
-    name = f"{number}" if attempt == 1 else f"{number}.attempt{attempt}"
-    path = folder / "raw" / slot.name.replace("*", "all") / f"{name}.txt"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"$ {' '.join(reading.argv)}\n{reading.output}")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}; make room and go on with --resume") from error
 
 
 def new_run_id() -> str:

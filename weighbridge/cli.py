@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from weighbridge import __version__, registry
-from weighbridge.errors import ParseError, UsageError, WeighbridgeError
+from weighbridge.errors import InfrastructureError, ParseError, UsageError, WeighbridgeError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,21 +21,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.close()
+        # Whoever read has seen enough; what is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"weighbridge {options.command}: output cannot be written: {error.strerror}", file=sys.stderr)
+        return InfrastructureError.exit_code
     except WeighbridgeError as error:
         print(f"weighbridge {options.command}: {_one_line(str(error))}", file=sys.stderr)
         return error.exit_code
     return int(code)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells a wrong command line in one line, as every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(UsageError.exit_code, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="weighbridge", description="performance of runtimes, networks and sidecars")
+    parser = _Parser(prog="weighbridge", description="performance of runtimes, networks and sidecars")
     parser.add_argument("--version", action="version", version=f"weighbridge {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     parse = commands.add_parser("parse", help="raw output of a load tool -> JSON in SI base units")
-    parse.add_argument("tool", metavar="TOOL", help="qperf, wrk, wrk2, iperf, iperf3, ping, ab")
+    parse.add_argument("tool", metavar="TOOL", help=", ".join(registry.keys("tools")))
     parse.add_argument("file", metavar="FILE", help="a file, or - for standard input")
     parse.set_defaults(run=_parse)
 
@@ -44,6 +60,10 @@ def _parser() -> argparse.ArgumentParser:
 
     doctor = commands.add_parser("doctor", help="what this machine can run, and what is missing")
     doctor.set_defaults(run=_doctor)
+
+    cleanup = commands.add_parser("cleanup", help="remove the empty cgroups of runs that were killed")
+    cleanup.add_argument("--list", action="store_true", help="only list them")
+    cleanup.set_defaults(run=_cleanup)
 
     schema = commands.add_parser("schema", help="print the JSON Schema of scenario files or of run.json")
     schema.add_argument("what", choices=["scenario", "run"])
@@ -85,6 +105,18 @@ def _doctor(options: argparse.Namespace) -> int:  # noqa: ARG001 - it takes none
         print(f"\ninstall what is missing with:\n  {command}")
     lab = [f for f in found if f.kind in ("lab", "target") and f.name not in ("ssh", "kubernetes") and not f.usable]
     return 6 if lab else 0
+
+
+def _cleanup(options: argparse.Namespace) -> int:
+    from weighbridge.cleanup import leftovers, remove  # noqa: PLC0415
+
+    found = leftovers()
+    for leftover in found:
+        print(f"{leftover.run}: {leftover.folders[-1]}")
+    if not options.list:
+        for leftover in found:
+            remove(leftover)
+    return 0
 
 
 def _schema(options: argparse.Namespace) -> int:

@@ -65,7 +65,8 @@ def _in_a_lab() -> list[Finding]:
             for key in registry.keys(kind):
                 module = registry.find(kind, key)
                 reason = module.unavailable(site.shell())
-                package = getattr(module, "PACKAGE", None)
+                # What is installed and still unusable (no permission, no kernel device) no package mends.
+                package = getattr(module, "PACKAGE", None) if reason and "not installed" in reason else None
                 found.append(Finding(kind[:-1], key, reason is None, reason or "usable", package))
     return found
 

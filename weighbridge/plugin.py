@@ -1,30 +1,35 @@
-"""The pytest plugin: options, marks, cells as tests, verdicts as outcomes, exit codes.
+"""The pytest plugin: options, marks, cells as tests, exit codes.
 
-Nothing heavy is imported until a test asks for a `cell`, so that a plain pytest run pays nothing.
+Nothing heavy is imported until a test asks for a `cell`, so that a plain pytest run pays nothing and
+is not touched. The fixtures that tests use are in `fixtures/`.
 """
 
 from __future__ import annotations
 
-import signal
+import re
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from types import FrameType
-
-    from weighbridge.campaign import Campaign, Outcome
-    from weighbridge.model import Cell
+    from weighbridge._interrupt import Interrupts
+    from weighbridge.campaign import Campaign
+    from weighbridge.errors import WeighbridgeError
+    from weighbridge.model import Cell, Status
 
 CAMPAIGN: pytest.StashKey[Campaign] = pytest.StashKey()
-_FAILED_WITH: pytest.StashKey[int] = pytest.StashKey()
-_INTERRUPTED_BY: pytest.StashKey[int] = pytest.StashKey()
+VERDICT: pytest.StashKey[Status] = pytest.StashKey()
+"""What came of the cell of a test item, once that is known."""
+FAILED_WITH: pytest.StashKey[int] = pytest.StashKey()
+"""The exit code that an error of this package asks for."""
+_REFUSED: pytest.StashKey[WeighbridgeError] = pytest.StashKey()
+_INTERRUPTS: pytest.StashKey[Interrupts] = pytest.StashKey()
+_FAILURES: pytest.StashKey[set[str]] = pytest.StashKey()
 
-_USAGE, _INVALID, _INFRASTRUCTURE, _CTRL_C, _SIGTERM = 2, 4, 6, 130, 143
+_MISSED, _INVALID, _INFRASTRUCTURE = 1, 4, 6
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,25 +42,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--scenarios", metavar="DIR", help="folder of scenario files (default: scenarios/)")
     group.addoption("--run-dir", metavar="DIR", help="where to write this run (default: reports/runs/<run id>)")
-    group.addoption("--resume", metavar="RUN", help="go on with an interrupted run directory")
+    group.addoption(
+        "--resume",
+        metavar="RUN",
+        help="go on with an interrupted run directory; write --resume=RUN when it lies outside the checkout "
+        "(pytest would take the bare path for its root)",
+    )
     group.addoption("--seed", type=int, help="what shuffles the rounds (default: random, recorded)")
     group.addoption("--plan", action="store_true", help="list cells, commands and predicted time; measure nothing")
-    group.addoption("--strict-verdicts", action="store_true", help="exit 4 when a verdict is inconclusive")
+    group.addoption(
+        "--strict-verdicts",
+        action="store_true",
+        help="exit 4 when a verdict is inconclusive or no cell could be measured",
+    )
 
 
-@contextmanager
-def _as_usage(config: pytest.Config) -> Iterator[None]:
-    """Turn this package's errors into pytest's usage errors, remembering the exit code they ask for."""
-    from weighbridge.errors import WeighbridgeError  # noqa: PLC0415
-
-    try:
-        yield
-    except WeighbridgeError as error:
-        config.stash[_FAILED_WITH] = error.exit_code
-        raise pytest.UsageError(str(error)) from error
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark that gives a test cells of its own choice."""
+    config.addinivalue_line("markers", "cells(scenario, axis=value): the cells of a scenario that this test is given")
 
 
-def _campaign(config: pytest.Config) -> Campaign:
+def campaign_of(config: pytest.Config) -> Campaign:
+    """The run that the options ask for, made when it is first needed.
+
+    Raises UsageError when they ask for something that does not exist.
+    """
     if CAMPAIGN not in config.stash:
         from weighbridge.campaign import Campaign, Settings, default_runs  # noqa: PLC0415
 
@@ -63,19 +74,18 @@ def _campaign(config: pytest.Config) -> Campaign:
             text = config.getoption(option)
             return (config.invocation_params.dir / text).resolve() if text else None
 
-        with _as_usage(config):
-            config.stash[CAMPAIGN] = Campaign(
-                Settings(
-                    scenarios=path("--scenarios") or config.rootpath / "scenarios",
-                    runs=default_runs(config.rootpath),
-                    target=config.getoption("--target"),
-                    profile=config.getoption("--profile") or None,
-                    names=tuple(config.getoption("--scenario")),
-                    run_dir=path("--run-dir"),
-                    resume=path("--resume"),
-                    seed=config.getoption("--seed"),
-                )
+        config.stash[CAMPAIGN] = Campaign(
+            Settings(
+                scenarios=path("--scenarios") or config.rootpath / "scenarios",
+                runs=default_runs(config.rootpath),
+                target=config.getoption("--target"),
+                profile=config.getoption("--profile") or None,
+                names=tuple(config.getoption("--scenario")),
+                run_dir=path("--run-dir"),
+                resume=path("--resume"),
+                seed=config.getoption("--seed"),
             )
+        )
     return config.stash[CAMPAIGN]
 
 
@@ -83,52 +93,93 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that asks for `cell` every cell whose scenario names its module as the claim."""
     if "cell" not in metafunc.fixturenames:
         return
-    campaign = _campaign(metafunc.config)
-    claim = metafunc.module.__name__.rpartition(".")[2].removeprefix("test_")
-    cells = []
-    for cell in campaign.cells(claim):
-        names = [f"scenario_{cell.scenario}", f"tool_{cell.tool}"] + [
-            f"{axis}_{value}" for axis, value in cell.axes.items()
-        ]
-        marks = []
-        for text in names:
-            name = text.replace("-", "_").replace("/", "_per_").replace(".", "_")
-            metafunc.config.addinivalue_line("markers", f"{name}: axis value")
-            marks.append(getattr(pytest.mark, name))
-        cells.append(pytest.param(cell, id=cell.id, marks=marks))
-    metafunc.parametrize("cell", cells)
+    config = metafunc.config
+    if hasattr(config, "workerinput"):
+        raise pytest.Collector.CollectError(
+            "measuring under pytest-xdist would load one machine from several sides; run without -n"
+        )
+    from weighbridge.errors import WeighbridgeError  # noqa: PLC0415
+
+    try:
+        found = _cells_for(metafunc) if _REFUSED not in config.stash else []
+    except WeighbridgeError as error:
+        # An error raised here would become one collection error per module; it is told once, after collection.
+        config.stash[_REFUSED] = error
+        found = []
+    metafunc.parametrize("cell", [pytest.param(cell, id=cell.id, marks=_marks(config, cell)) for cell in found])
 
 
+def _cells_for(metafunc: pytest.Metafunc) -> Iterable[Cell]:
+    campaign = campaign_of(metafunc.config)
+    chosen = metafunc.definition.get_closest_marker("cells")
+    if chosen is not None:
+        return campaign.cells_where(*chosen.args, **chosen.kwargs)
+    return campaign.cells(metafunc.module.__name__.rpartition(".")[2].removeprefix("test_"))
+
+
+def _marks(config: pytest.Config, cell: Cell) -> list[pytest.MarkDecorator]:
+    """The exact marks of a cell: `scenario_…`, `tool_…` and one per axis value, such as `runtime_kata`."""
+    names = [f"scenario_{cell.scenario}", f"tool_{cell.tool}"]
+    names += [f"{axis}_{value}" for axis, value in cell.axes.items()]
+    marks = []
+    for text in names:
+        name = re.sub(r"\W+", "_", text.replace("/", "_per_"))
+        if not any(line.startswith(f"{name}:") for line in config.getini("markers")):
+            config.addinivalue_line("markers", f"{name}: axis value")
+        marks.append(getattr(pytest.mark, name))
+    return marks
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what pytest collects for a module that claims none of the chosen scenarios."""
+    if _REFUSED in config.stash:
+        raise _refusal(config, config.stash[_REFUSED])
     if CAMPAIGN in config.stash:
-        empty = [item for item in items if _is_parametrized(item) and _cell(item) is None]
-        items[:] = [item for item in items if item not in empty]
+        items[:] = [item for item in items if not _is_parametrized(item) or _cell(item) is not None]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Plan the run from the selected cells; with --plan print the plan and stop."""
+    """Plan the run from the selected cells, and open its directory."""
     config = session.config
     if CAMPAIGN not in config.stash:
         return
-    campaign = config.stash[CAMPAIGN]
-    cells = [cell for cell in map(_cell, session.items) if cell is not None]
-    campaign.select(cells)
-    if not cells or config.option.collectonly:
-        return
-    if config.getoption("--plan"):
-        from weighbridge.plan import show_plan  # noqa: PLC0415
+    from weighbridge._interrupt import Interrupts  # noqa: PLC0415
+    from weighbridge.errors import WeighbridgeError  # noqa: PLC0415
 
-        with _as_usage(config):
-            show_plan(campaign, sys.stdout)
-        campaign.close()
-        session.items.clear()
-        session.testscollected = len(cells)
+    campaign = config.stash[CAMPAIGN]
+    judged = [item for item in session.items if "outcome" in getattr(item, "fixturenames", ())]
+    campaign.select(cell for cell in map(_cell, judged) if cell is not None)
+    if config.option.collectonly or not any(map(_cell, session.items)):
         return
-    if hasattr(config, "workerinput") or config.getoption("numprocesses", None):
-        raise pytest.UsageError("measuring under xdist would load one machine from several sides; run without -n")
-    with _as_usage(config):
-        campaign.open_folder()
+    config.stash[_INTERRUPTS] = Interrupts()
+    config.stash[_INTERRUPTS].install()
+    try:
+        if campaign.selected and not config.getoption("--plan"):
+            campaign.open_folder()
+    except WeighbridgeError as error:
+        raise _refusal(config, error) from error
+
+
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """With --plan, show the plan instead of running anything."""
+    config = session.config
+    if CAMPAIGN not in config.stash or not config.getoption("--plan") or config.option.collectonly:
+        return None
+    from weighbridge.errors import WeighbridgeError  # noqa: PLC0415
+    from weighbridge.plan import show_plan  # noqa: PLC0415
+
+    try:
+        show_plan(config.stash[CAMPAIGN], sys.stdout)
+    except WeighbridgeError as error:
+        raise _refusal(config, error) from error
+    return True
+
+
+def _refusal(config: pytest.Config, error: WeighbridgeError) -> pytest.UsageError:
+    """The error as pytest tells it, in one line; its exit code is kept for the end."""
+    config.stash[FAILED_WITH] = error.exit_code
+    return pytest.UsageError(" ".join(str(error).split()))
 
 
 def _is_parametrized(item: pytest.Item) -> bool:
@@ -142,90 +193,33 @@ def _cell(item: pytest.Item) -> Cell | None:
     return found if isinstance(found, Cell) else None
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Turn SIGTERM into an orderly end, so that what was measured is reported."""
-
-    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signal handler's signature
-        session.config.stash[_INTERRUPTED_BY] = _SIGTERM
-        pytest.exit("terminated", returncode=_SIGTERM)
-
-    if not hasattr(session.config, "workerinput"):
-        signal.signal(signal.SIGTERM, end)
-
-
-@pytest.fixture
-def outcome(cell: Any, request: pytest.FixtureRequest) -> Outcome:
-    """What came of the cell: measured now, or together with its group before.
-
-    Skips a cell that cannot run here, errors where there are no valid figures.
-    """
-    from weighbridge.errors import InfrastructureError, ParseError, WeighbridgeError  # noqa: PLC0415
-    from weighbridge.model import Status  # noqa: PLC0415
-
-    config = request.config
-    campaign = config.stash[CAMPAIGN]
-    try:
-        with _watching(config, campaign, cell):
-            found = campaign.outcome(cell)
-    except WeighbridgeError as error:
-        config.stash[_FAILED_WITH] = error.exit_code
-        pytest.exit(str(error), returncode=error.exit_code)
-    request.node.user_properties.append(("verdict", str(found.status)))
-    if found.status is Status.NOT_RUN:
-        pytest.skip(found.reason)
-    if found.status is Status.INCONCLUSIVE:
-        pytest.skip(f"inconclusive: {found.reason}")
-    if found.status is Status.INVALID:
-        raise ParseError(found.reason)
-    if found.status is Status.INFRA_ERROR:
-        raise InfrastructureError(found.reason)
-    return found
-
-
-@contextmanager
-def _watching(config: pytest.Config, campaign: Campaign, cell: Cell) -> Iterator[None]:
-    """Show progress on the real terminal while a group is measured."""
-    from weighbridge.progress import LiveProgress, PlainProgress, on_terminal  # noqa: PLC0415
-
-    capture = config.pluginmanager.getplugin("capturemanager")
-    terminal = config.pluginmanager.getplugin("terminalreporter")
-    if cell.id in campaign.outcomes or not campaign.target.LIVE or capture is None or terminal is None:
-        yield
-        return
-    with capture.global_and_fixture_disabled():
-        terminal.ensure_newline()
-        if on_terminal(sys.stdout):
-            live = LiveProgress()
-            campaign.watcher = live
-            with live.shown():
-                yield
-        else:
-            campaign.watcher = campaign.watcher or PlainProgress()
-            yield
-
-
-def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
-    """Give inconclusive, invalid and infra-error words of their own."""
-    if report.when != "setup" or report.passed:
-        return None
-    verdict = dict(getattr(report, "user_properties", ())).get("verdict")
-    if verdict == "inconclusive":
-        return "inconclusive", "I", "INCONCLUSIVE"
-    if verdict in ("invalid", "infra-error"):
-        return "error", "E", str(verdict).upper()
-    return None
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show a verdict as its one line instead of a traceback through the engine."""
     report = yield
-    verdict = dict(item.user_properties).get("verdict")
-    if verdict in ("invalid", "infra-error") and call.excinfo is not None and report.when == "setup":
-        report.longrepr = f"{verdict}: {call.excinfo.value}"
+    verdict = str(item.stash.get(VERDICT, ""))
+    if report.when == "setup" and verdict in ("invalid", "infra-error", "inconclusive") and not report.passed:
+        report.__dict__["verdict"] = verdict
+        if verdict != "inconclusive" and call.excinfo is not None:
+            report.longrepr = f"{verdict}: {call.excinfo.value}"
+    if report.failed and CAMPAIGN in item.config.stash:
+        reason = verdict if getattr(report, "verdict", None) else "failed"
+        item.config.stash.setdefault(_FAILURES, set()).add(reason)
+    elif verdict == "inconclusive" and report.when == "setup":
+        item.config.stash.setdefault(_FAILURES, set()).add(verdict)
     return report
+
+
+def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
+    """Give inconclusive, invalid and infra-error words of their own."""
+    verdict = getattr(report, "verdict", None)
+    if verdict == "inconclusive":
+        return "inconclusive", "I", "INCONCLUSIVE"
+    if verdict in ("invalid", "infra-error"):
+        return "error", "E", str(verdict).upper()
+    return None
 
 
 @pytest.hookimpl(trylast=True)
@@ -234,36 +228,45 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     config = session.config
     if CAMPAIGN not in config.stash:
         return
-    campaign = config.stash[CAMPAIGN]
-    if campaign.folder is None or config.getoption("--plan"):
-        campaign.close()
-        return
     from weighbridge.errors import WeighbridgeError  # noqa: PLC0415
-    from weighbridge.finish import write_run  # noqa: PLC0415
 
+    campaign = config.stash[CAMPAIGN]
+    if _INTERRUPTS in config.stash:
+        config.stash[_INTERRUPTS].defer()
     try:
         campaign.close()
-        write_run(campaign, config.rootpath)
+        if campaign.folder is not None:
+            from weighbridge.finish import write_run  # noqa: PLC0415
+
+            write_run(campaign, config.rootpath)
     except WeighbridgeError as error:
-        config.stash[_FAILED_WITH] = error.exit_code
+        config.stash[FAILED_WITH] = error.exit_code
         print(f"\n{error}", file=sys.stderr)  # noqa: T201 - the terminal reporter has closed its session by now
     session.exitstatus = _exit_code(config, campaign, exitstatus)
 
 
-def _exit_code(config: pytest.Config, campaign: Campaign, exitstatus: int) -> int:
-    from weighbridge.model import Status  # noqa: PLC0415
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Give the signals back."""
+    if _INTERRUPTS in config.stash:
+        config.stash[_INTERRUPTS].restore()
 
-    if _INTERRUPTED_BY in config.stash:
-        return config.stash[_INTERRUPTED_BY]
-    if exitstatus == pytest.ExitCode.INTERRUPTED:
-        return _CTRL_C
-    if _FAILED_WITH in config.stash:
-        return config.stash[_FAILED_WITH]
-    codes = {Status.FAIL: 1, Status.INFRA_ERROR: _INFRASTRUCTURE, Status.INVALID: _INVALID}
+
+def _exit_code(config: pytest.Config, campaign: Campaign, exitstatus: int) -> int:
+    """What decides, first to last: a signal, what ended the run, a failed test, the machine, invalid figures."""
+    interrupts = config.stash.get(_INTERRUPTS, None)
+    if interrupts is not None and interrupts.exit_code is not None:
+        return interrupts.exit_code
+    if FAILED_WITH in config.stash:
+        return config.stash[FAILED_WITH]
+    if exitstatus == pytest.ExitCode.INTERNAL_ERROR:
+        return int(exitstatus)
+    codes = {"failed": _MISSED, "infra-error": _INFRASTRUCTURE, "invalid": _INVALID}
     if config.getoption("--strict-verdicts"):
-        codes[Status.INCONCLUSIVE] = _INVALID
-    found = {outcome.status for outcome in campaign.outcomes.values() if outcome.cell in campaign.selected}
-    return next((code for status, code in codes.items() if status in found), int(exitstatus))
+        if campaign.outcomes and all(outcome.status == "not-run" for outcome in campaign.outcomes.values()):
+            return _INVALID
+        codes["inconclusive"] = _INVALID
+    found = config.stash.get(_FAILURES, set())
+    return next((code for reason, code in codes.items() if reason in found), int(exitstatus))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -275,14 +278,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     terminalreporter.section("verdicts, worst first")
     terminalreporter.write_line(verdict_table(campaign))
-    for line in (f"report: {campaign.folder / 'report.md'}", f"journal: {campaign.folder / 'journal.jsonl'}"):
-        terminalreporter.write_line(line)
+    for name in ("report.md", "run.json", "journal.jsonl"):
+        if (campaign.folder / name).exists():
+            terminalreporter.write_line(f"{name.partition('.')[0]}: {campaign.folder / name}")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """Translate pytest's own exit codes for usage errors and Ctrl-C of a run into this suite's."""
-    code = yield
-    if code == pytest.ExitCode.USAGE_ERROR and (CAMPAIGN in config.stash or _FAILED_WITH in config.stash):
-        return config.stash.get(_FAILED_WITH, _USAGE)
-    return code
+    """End with the exit code of this package's own usage errors, instead of pytest's 4."""
+    try:
+        return (yield)
+    except pytest.UsageError as error:
+        if FAILED_WITH not in config.stash:
+            raise
+        print(f"ERROR: {error}", file=sys.stderr)  # noqa: T201 - as pytest tells its own
+        return config.stash[FAILED_WITH]

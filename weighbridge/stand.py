@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from weighbridge import registry
 from weighbridge.errors import MissingToolError, StandError
+from weighbridge.hosts import Node, Pod
 from weighbridge.model import Cell, PhysicalLimit
-from weighbridge.networks import Node, Pod
 from weighbridge.runtimes import Command, Sandbox
 from weighbridge.shell import Deadline, find_program
 from weighbridge.targets import Hosts, Recording, Recordings, Site
@@ -110,7 +110,7 @@ def stand_up(site: Site, cell: Cell) -> Stand:
     if isinstance(site, Recordings):
         found = {recording.round: recording for recording in site.recordings(cell)}
         network = registry.find("networks", cell.axis("network", "host"))
-        return RecordedStand(found, _limit(site.link_rate(cell), network.OVERHEAD, cell))
+        return RecordedStand(found, _limit(site.stated_link_rate(cell), network.OVERHEAD, cell))
     with ExitStack() as undo:
         stand = _stand_up_on_hosts(site, cell, undo)
         stand.undo = undo.pop_all()
@@ -153,6 +153,7 @@ class LiveStand:
     """A server in its sandbox, and the client beside or across the link."""
 
     cell: Cell
+    start: Callable[[], Sandbox]
     sandbox: Sandbox
     client: Pod
     server: Pod
@@ -161,10 +162,15 @@ class LiveStand:
     undo: ExitStack = field(default_factory=ExitStack)
     rounds: Sequence[int] | None = None
     counted: tuple[int, int] = (0, 0)
+    used: bool = False
 
     def read(self, cell: Cell, load: Any, number: int) -> Reading:  # noqa: ARG002 - live rounds are alike
         """Run the tool once from the client's namespace, and count what crossed the network's device."""
         tool = registry.find("tools", cell.tool)
+        if self.used and registry.find("servers", str(cell.server)).single_use(load):
+            self.sandbox.stop()
+            self.sandbox = self.start()
+        self.used = True
         shell = self.client.shell
         argv = tool.argv(find_program(shell, tool.PROGRAMS, tool.PACKAGE), load, self.endpoint)
         before = self._packets()
@@ -177,6 +183,14 @@ class LiveStand:
                 f"the server ended during the run: {self.sandbox.process.said().strip()[-200:] or 'it said nothing'}"
             )
         return Reading(tuple(argv), output, done.elapsed, problem)
+
+    def stop_server(self) -> None:
+        """Stop whichever sandbox the server is in now."""
+        self.sandbox.stop()
+
+    def last_words(self) -> str:
+        """The last line that the server wrote."""
+        return (self.sandbox.process.said().strip() or "nothing").splitlines()[-1]
 
     def evidence(self) -> Mapping[str, str]:
         """Kernel, sandbox, limits in force and MTU inside; packets over the network's device in the last run."""
@@ -228,11 +242,20 @@ def _stand_up_on_hosts(site: Hosts, cell: Cell, undo: ExitStack) -> LiveStand:
     if _listening(server_pod, transport, port):
         raise StandError(f"port {port} is in use in {server_pod.name}; end the server that holds it")
     command = Command(tuple(server.argv(program, port, workdir, cell.load)), workdir)
-    sandbox = runtime.start(server_pod, command, cell.limits, site.files, site.run_id)
-    undo.callback(sandbox.stop)
-    _await_server(server_pod, transport, port, sandbox, cell)
+
+    def start() -> Sandbox:
+        sandbox: Sandbox = runtime.start(server_pod, command, cell.limits, site.files, site.run_id)
+        try:
+            _await_server(server_pod, transport, port, sandbox, cell)
+        except BaseException:
+            sandbox.stop()
+            raise
+        return sandbox
+
     limit = _limit(site.link_rate, network.OVERHEAD, cell)
-    return LiveStand(cell, sandbox, client_pod, server_pod, Endpoint(server_pod.address, port), limit)
+    stand = LiveStand(cell, start, start(), client_pod, server_pod, Endpoint(server_pod.address, port), limit)
+    undo.callback(stand.stop_server)
+    return stand
 
 
 def _limit(link_rate: float | None, overhead: int, cell: Cell) -> PhysicalLimit | None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from weighbridge import audit, metrics, units
+from weighbridge import audit, metrics, registry, units
 from weighbridge._audit_table import agree
 from weighbridge._interval import exactly
 from weighbridge.errors import ParseError
@@ -82,7 +82,9 @@ def _figures(study: Study, scenarios: Sequence[Scenario]) -> tuple[Figures, dict
                 try:
                     samples = samples_of(Slot((cell,)), reading, number)[cell.id]
                 except ParseError as error:
-                    refused[recording.file] = error.reason
+                    # An output that lacks a cell's figure is a hole; one that cannot be read at all is refused.
+                    if not _readable(scenario.tool, reading.output):
+                        refused[recording.file] = error.reason
                     holes.append((cell, number))
                     continue
                 for sample in samples:
@@ -98,6 +100,14 @@ def _figures(study: Study, scenarios: Sequence[Scenario]) -> tuple[Figures, dict
                 values = found.setdefault((cell.scenario, frozenset(cell.axes.items()), name), [])
                 values.insert(number, math.nan)
     return found, refused
+
+
+def _readable(tool: str, text: str) -> bool:
+    try:
+        registry.find("tools", tool).parse(text)
+    except ParseError:
+        return False
+    return True
 
 
 def _table(table: Table, lookup: audit.Lookup) -> StoredTable:

@@ -12,7 +12,7 @@ from weighbridge.errors import ParseError
 
 
 def cut(path: Path) -> st.SearchStrategy[tuple[Path, str]]:
-    """The output up to any character, most often near its end."""
+    """Return the output up to any character, most often near its end."""
     text = read(path)
     last = len(text)
     ends = st.one_of(st.integers(0, last), st.integers(max(0, last - 400), last))
@@ -20,7 +20,7 @@ def cut(path: Path) -> st.SearchStrategy[tuple[Path, str]]:
 
 
 def mutated(path: Path) -> st.SearchStrategy[str]:
-    """The output with a few characters replaced, removed or doubled."""
+    """Return the output with a few characters replaced, removed or doubled."""
     text = read(path)
     place = st.integers(0, max(0, len(text) - 1))
     edits = st.lists(

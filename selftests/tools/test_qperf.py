@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from selftests.tools.corpus import DATA, cases, check
 from weighbridge.errors import ContradictionError, ParseError, UsageError
 from weighbridge.tools import Endpoint, Result, qperf
-from weighbridge.tools._qperf_command import blocks_asked
+from weighbridge.tools._qperf_command import asked
 from weighbridge.tools._qperf_text import TEST
 from weighbridge.tools.qperf import Load
 
@@ -124,11 +124,12 @@ def test_figures_qperf_never_prints_are_refused(printed: str) -> None:
 
 
 def test_rounding_is_no_contradiction() -> None:
-    """`77` may be 77.04 and `1.2 K` 1204: rounding to the printed digits must never count as a contradiction."""
+    """`77` may be 77.04 and the two ends end at different times: neither counts as a contradiction."""
     text = "tcp_bw:\n    bw  =  {} MB/sec\n    msg_rate  =  1.18 K/sec\n    msg_size  =  64 KiB (65,536)\n"
     assert qperf.parse(text.format("77.1"))
+    assert qperf.parse(text.format("79.9"))
     with pytest.raises(ContradictionError, match="msg_rate x msg_size"):
-        qperf.parse(text.format("77.9"))
+        qperf.parse(text.format("97.9"))
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,23 @@ def test_rounding_is_no_contradiction() -> None:
 )
 def test_how_much_a_command_asks_for(arguments: str, count: int) -> None:
     """The command line beside an output tells whether its end is missing."""
-    assert blocks_asked(arguments, TEST) == count
+    assert asked(arguments, TEST).blocks == count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ("10.0.0.7 tcp_bw", ()),
+        ("10.0.0.7 -v tcp_bw", ("cpus_used", "msg_rate")),
+        ("10.0.0.7 -oo msg_size:1:64:*64 -vu tcp_bw", ("msg_size",)),
+        ("10.0.0.7 -m 64 tcp_bw", ()),
+        ("-vvs 10.0.0.7 tcp_lat", ("msg_rate", "recv_bytes")),
+        ("-v 10.0.0.7 tcp_lat > log", ()),
+    ],
+)
+def test_which_lines_a_command_asks_for(arguments: str, names: tuple[str, ...]) -> None:
+    """Verbosity in the command line tells which lines a cut listing has lost."""
+    assert asked(arguments, TEST).names == names
 
 
 def test_command_line() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weighbridge.networks import Node, Pod
+from weighbridge.hosts import Node, Pod
 from weighbridge.shell import Shell
 
 PODS = True

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weighbridge.networks import Node, Pod, missing_device
+from weighbridge.hosts import Node, Pod
+from weighbridge.networks import missing_device
 from weighbridge.shell import Shell
 
 PODS = True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weighbridge.networks import Node, Pod
+from weighbridge.hosts import Node, Pod
 from weighbridge.shell import Shell
 
 PODS = False

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from weighbridge.hosts import Pod
 from weighbridge.model import Limits
-from weighbridge.networks import Pod
 from weighbridge.shell import Process, Shell
 
 

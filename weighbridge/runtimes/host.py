@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from weighbridge.hosts import Pod
 from weighbridge.model import Limits
-from weighbridge.networks import Pod
 from weighbridge.runtimes import Command, Files
 from weighbridge.shell import Process, Shell
 

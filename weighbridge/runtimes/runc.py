@@ -7,6 +7,7 @@ as on `host` and only the sandbox differs.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from weighbridge.errors import StandError
+from weighbridge.hosts import Pod
 from weighbridge.model import Limits
-from weighbridge.networks import Pod
 from weighbridge.runtimes import Command, Files
 from weighbridge.shell import ENVIRONMENT, Deadline, Process, Shell
 
@@ -33,8 +34,11 @@ def unavailable(shell: Shell) -> str | None:
     """It needs the program and a cgroup hierarchy to write limits into."""
     if shell.which("runc") is None:
         return f"runc is not installed; install it with: apt-get install {PACKAGE}"
-    if cgroup_version() is None:
+    version = cgroup_version()
+    if version is None:
         return "no cgroup hierarchy is mounted on /sys/fs/cgroup, so runc cannot set limits"
+    if not os.access("/sys/fs/cgroup/cpu" if version == 1 else "/sys/fs/cgroup", os.W_OK):
+        return "no cgroup may be written by this user, so runc cannot set limits; run as root"
     return None
 
 

@@ -24,3 +24,6 @@ class Server(Protocol):
 
     def transport(self, load: Any) -> str:
         """`tcp` or `udp`: which kind of socket shows that it is ready."""
+
+    def single_use(self, load: Any) -> bool:
+        """Whether every run of the tool needs a server of its own."""

@@ -51,3 +51,8 @@ def files(port: int, workdir: str) -> Mapping[str, str]:
 def transport(load: Any) -> str:  # noqa: ARG001 - part of the protocol
     """HTTP."""
     return "tcp"
+
+
+def single_use(load: Any) -> bool:  # noqa: ARG001 - part of the protocol
+    """It serves one client after the other."""
+    return False

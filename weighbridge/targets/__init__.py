@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from weighbridge.hosts import Node, Pod
 from weighbridge.model import Cell
-from weighbridge.networks import Node, Pod
 from weighbridge.runtimes import Files
 from weighbridge.shell import Shell
 from weighbridge.tools import Result
@@ -33,10 +33,21 @@ class Request:
 class Hosts(Protocol):
     """Bare nodes with shells, on which networks are wired and servers started."""
 
-    run_id: str
-    nodes: Sequence[Node]
-    files: Files
-    link_rate: float | None
+    @property
+    def run_id(self) -> str:
+        """The tag of everything that this run makes."""
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Two at least; the client's comes first."""
+
+    @property
+    def files(self) -> Files:
+        """The file system that sandboxes see."""
+
+    @property
+    def link_rate(self) -> float | None:
+        """Line rate between nodes, bit/s; None when it is not shaped or not known."""
 
     def pod(self, node: Node, network: str) -> Pod:
         """A new pod of that network; the node itself where the network has no pods."""
@@ -73,7 +84,7 @@ class Recordings(Protocol):
     def recordings(self, cell: Cell) -> Sequence[Recording]:
         """Every recorded measurement of a cell, in the order of their rounds; none when there is none."""
 
-    def link_rate(self, cell: Cell) -> float | None:
+    def stated_link_rate(self, cell: Cell) -> float | None:
         """The line rate between the machines, bit/s; None when nobody wrote it down."""
 
     def describe(self) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Archive:
         ]
         return outputs or figures
 
-    def link_rate(self, cell: Cell) -> float | None:
+    def stated_link_rate(self, cell: Cell) -> float | None:
         """The line rate that a study states for its machines, bit/s."""
         text = self.study(cell.study).environment.get("link") if cell.study else None
         return units.parse_as(text, units.BIT_RATE) if text else None

@@ -12,9 +12,11 @@ _JITTER = re.compile(
     rf"\A\s*(?P<jitter>{NUMBER}) ms\s*(?P<lost>\d{{1,18}})\s*/\s*(?P<total>\d{{1,18}})\s*\((?P<percent>{PERCENT})%\)"
     r"(?P<tail>.*)\Z"
 )
-_WRITE = re.compile(r"\A\s*(?P<writes>\d{1,18})/(?P<errors>\d{1,18})(?=\s)(?P<tail>.*)\Z")
+_WRITE = re.compile(rf"\A\s*(?:{NUMBER} ms\s+)?" r"(?P<writes>\d{1,18})/(?P<errors>\d{1,18})(?=\s)(?P<tail>.*)\Z")
 _READS = re.compile(r"\A\s*\d{1,18}=\d")
-_RETRY = re.compile(r"\A\s*(?P<retries>\d{1,18})(?=\s)(?:\s+(?P<cwnd>\d{1,12})K(?:\(\d+\))?/\d)?")
+_RETRY = re.compile(r"\A\s*(?P<retries>\d{1,18})(?=\s)\s*(?P<state>\S*)")
+_CWND = re.compile(r"\A(?P<cwnd>\d{1,12})K(?:\(\d{1,9}\))?/\d")
+_IN_FLIGHT = re.compile(r"\A\d{1,12}K\(\d{1,9}\)/")
 _LATENCY = re.compile(
     rf"\s(?P<mean>{NUMBER})/\s*(?P<min>{NUMBER})/\s*(?P<max>{NUMBER})/\s*(?P<stdev>{NUMBER}) ms\b",
 )
@@ -22,7 +24,7 @@ _PACKET_RATE = re.compile(r"\s(?P<rate>\d{1,12}(?:\.\d{1,6})?) pps\b")
 
 
 def figures_of(run: Run, stream: Stream, printed: Line, direction: str, text: str) -> dict[str, float]:
-    """The figures of one row, with what its columns and the lines about its stream add."""
+    """Return the figures of one row, with what its columns and the lines about its stream add."""
     found, header = printed.row, printed.header
     if found.size.value == 0 or found.rate.value == 0:
         raise ParseError(f"nothing was transferred: {found.line!r}", text)
@@ -71,7 +73,7 @@ def _datagrams(match: re.Match[str], found: Row, text: str) -> dict[str, float]:
 
 
 def _written(found: Row, header: str, text: str) -> dict[str, float]:
-    """The columns of a sender's enhanced row (`-e`): Write/Err, Rtry, Cwnd."""
+    """Return the columns of a sender's enhanced row (`-e`): Write/Err, Rtry, Cwnd."""
     match = _WRITE.match(found.rest)
     if match is None:
         if not found.rest.strip() and found.id == "SUM":
@@ -81,8 +83,9 @@ def _written(found: Row, header: str, text: str) -> dict[str, float]:
     retry = _RETRY.match(match["tail"]) if "Rtry" in header else None
     if retry is not None:
         figures["retransmits"] = float(retry["retries"])
-        if retry["cwnd"] is not None:
-            figures["congestion_window"] = float(retry["cwnd"]) * 1024
+        state = _IN_FLIGHT.sub("", retry["state"]) if "InF" in header else retry["state"]
+        if (window := _CWND.match(state)) is not None:
+            figures["congestion_window"] = float(window["cwnd"]) * 1024
     return figures
 
 

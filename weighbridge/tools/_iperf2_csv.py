@@ -8,18 +8,19 @@ and for a datagram receiver also ,jitter ms,lost,total,loss %,out of order; 2.1 
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from weighbridge.errors import ContradictionError, ParseError
 from weighbridge.tools import Label, Result
 from weighbridge.tools._iperf_printed import NUMBER, check_loss, lines
 
 LINE = re.compile(
-    r"\A\s*\d{14}(?:\.\d{1,6})?,[0-9a-fA-F.:%\w]*,\d{1,5},[0-9a-fA-F.:%\w]*,\d{1,5},"
+    r"\A\s*(?:[+-]\d{4}:)?\d{14}(?:\.\d{1,6})?,(?P<local>[\w.:%-]*,\d{1,5}),(?P<remote>[\w.:%-]*,\d{1,5}),"
     rf"(?P<id>-?\d{{1,6}}),(?P<start>{NUMBER})-(?P<end>{NUMBER}),(?P<bytes>\d{{1,18}}),(?P<rate>\d{{1,18}})"
     rf"(?P<udp>,(?P<jitter>{NUMBER}),(?P<lost>\d{{1,18}}),(?P<total>\d{{1,18}}),(?P<percent>{NUMBER}),"
     r"(?P<disorder>\d{1,18})|(?P<sends>,0\.000,0,-1,-0\.000,0))?(?P<ended>\s*)\Z"
 )
-_LIKE = re.compile(r"\A\s*\d{14}(?:\.\d+)?,")
+_LIKE = re.compile(r"\A\s*(?:[+-]\d{4}:)?\d{14}(?:\.\d{1,9})?,")
 
 
 def is_csv(text: str) -> bool:
@@ -29,17 +30,28 @@ def is_csv(text: str) -> bool:
 
 def parse(text: str) -> tuple[Result, ...]:
     """Every summary line; the interval lines of `-i` come before it and do not count."""
-    found: dict[tuple[str, bool], list[re.Match[str]]] = {}
+    found: dict[tuple[str, ...], list[re.Match[str]]] = {}
     for line in lines(text):
         match = LINE.match(line)
         if match is not None:
-            found.setdefault((match["id"], match["udp"] is not None), []).append(match)
+            kind = "report" if match["udp"] else ""
+            found.setdefault((kind, match["id"], match["local"], match["remote"]), []).append(match)
         elif _LIKE.match(line):
             raise ParseError(f"unreadable line: {line.strip()!r}", text)
         elif re.search(r"failed|refused|unreachable|error|timed out", line, re.IGNORECASE):
             raise ParseError(f"iperf reports: {line.strip()}", text)
     with_intervals = any(len(group) > 1 for group in found.values())
-    return tuple(_result(id_, group, with_intervals, text) for (id_, _), group in found.items())
+    results: list[tuple[int, Result]] = []
+    seen: Counter[tuple[str, str]] = Counter()
+    for (kind, id_, local, remote), group in found.items():
+        if not kind and ("", id_, remote, local) in found:
+            raise ParseError(f"truncated server report: {group[-1][0].strip()!r}", text)
+        # another connection under the same id is another run of the program
+        results.append((seen[kind, id_], _result(id_, group, with_intervals, text)))
+        seen[kind, id_] += 1
+    if len({run for run, _ in results}) < 2:
+        return tuple(result for _, result in results)
+    return tuple(Result({**result.labels, "run": run}, result.metrics) for run, result in results)
 
 
 def _result(id_: str, group: list[re.Match[str]], with_intervals: bool, text: str) -> Result:

@@ -94,7 +94,7 @@ class Run:
         return self.serves and bool(connected) and all(stream.rows for stream in connected)
 
     def next(self) -> Run:
-        """The following test of the same server process."""
+        """Return the following test of the same server process."""
         return Run(self.words, False, self.test, self.client_ports, self.server_ports, self.serves, self.datagram)
 
 

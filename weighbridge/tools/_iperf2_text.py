@@ -51,14 +51,15 @@ def _results(run: Run, text: str) -> Iterator[Result]:
         summaries[stream.id] = _summary(run, stream, with_intervals, text)
     directions = {stream.id: _direction(run, stream) for stream in single if stream.id in summaries}
     _check_streams(run, single, directions, summaries, text)
-    both = len({direction for direction in directions.values() if direction}) == 2
+    both = len({ways for id_, ways in directions.items() if ways and not _far_end(run, run.streams[id_])}) == 2
     for stream in run.streams.values():
         if stream.id not in summaries:
             continue
         direction = directions.get(stream.id, "")
         if stream.id == "SUM" and not both:
             direction = next((way for way in directions.values() if way), _default_direction(run))
-        labels: dict[str, Label] = {"test": run.test} if run.test else {}
+        test = run.test or ("udp" if stream.report is not None or stream.sent is not None else "")
+        labels: dict[str, Label] = {"test": test} if test else {}
         labels["stream"] = stream.id
         if direction:
             labels["direction"] = direction
@@ -110,7 +111,9 @@ def _is_cut(run: Run, stream: Stream, last: Row) -> bool:
     if run.words is not None:
         interval = seconds(option(run.words, "-i", "--interval"))
         asked = _asked(run.words)
-        return bool(interval) and end.meets(interval or 0, interval or 0) and not end.meets(asked, asked)
+        # four decimals never hit the time asked for exactly, so that such a row is an interval
+        never_a_summary = end.half < 1e-3 or not end.meets(asked, asked)
+        return bool(interval) and end.meets(interval or 0, interval or 0) and never_a_summary
     # The figures may hold the time with more digits than the row shows.
     low, high = 8 * last.size.low / last.rate.high, 8 * last.size.high / max(last.rate.low, 1e-9)
     half_seconds = round(end.value * 2) / 2
@@ -126,30 +129,42 @@ def _default_direction(run: Run) -> str:
     return "sender" if run.client_ports and not run.server_ports else ""
 
 
+def _far_end(run: Run, stream: Stream) -> bool:
+    """Whether a client's output shows a server in the same terminal, with its end of the client's own connection."""
+    ports = (stream.remote_port, stream.local_port)
+    return (
+        not run.serves
+        and stream.local_port in run.client_ports
+        and any(ports == (other.local_port, other.remote_port) for other in run.streams.values())
+    )
+
+
 def _direction(run: Run, stream: Stream) -> str:
     """Whose view of the traffic the rows of a stream are; "" when the output does not say."""
+    if stream.report is not None or _far_end(run, stream):
+        return "sender" if stream.report is not None else "receiver"
     if not run.client_ports and not run.server_ports:
         return ""
     if stream.id.startswith("*"):
         return "sender" if run.serves else "receiver"
     if not stream.connected:
         return _default_direction(run)
+    listens = any(stream.local_port in ports for ports in run.server_ports)
+    if not listens and stream.remote_port not in run.client_ports:
+        return ""
     flipped = stream.reverse and f"*{stream.id}" not in run.streams
-    if any(stream.local_port in ports for ports in run.server_ports):
-        return "sender" if flipped else "receiver"
-    if stream.remote_port in run.client_ports:
-        return "receiver" if flipped else "sender"
-    return ""
+    return "receiver" if listens != flipped else "sender"
 
 
 def _check_streams(
     run: Run, single: list[Stream], directions: dict[str, str], summaries: dict[str, Row], text: str
 ) -> None:
-    """The SUM has to be there where iperf prints one, and to be the sum of its streams."""
+    """Refuse streams without the SUM that iperf prints of them, and a SUM that is not theirs."""
     senders = [stream for stream in single if directions.get(stream.id) == "sender"]
     present = [stream for stream in single if stream.id in summaries]
     if "SUM" in summaries:
-        if present and (run.client_ports or run.serves) and len(present) == sum(stream.connected for stream in present):
+        present = [stream for stream in present if not _far_end(run, stream)]
+        if present and all(stream.connected for stream in present):
             try:
                 check_sum(summaries["SUM"], (summaries[stream.id] for stream in present), text)
             except ContradictionError:

@@ -12,6 +12,8 @@ from weighbridge.errors import ParseError
 from weighbridge.tools._iperf_printed import LONGEST_TEXT, command
 
 _BEGIN = re.compile(r"^\s*\{\s*(?:$|[\"}])", re.MULTILINE)
+# -d prints the parameters exchanged as objects, between the rows for people
+_TEXT = re.compile(r"^.{0,60}\[ ID\](?:\[Role\])? Interval ", re.MULTILINE)
 _LARGEST = Decimal(10) ** 18
 _ECHO = re.compile(r".{0,200}[$#%>]\s*\Z|\s*\Z|\s*(?:warning: .*)\Z", re.IGNORECASE)
 _ERROR = re.compile(r"\berror\b|\binterrupt|refused|unreachable|unable to|failed", re.IGNORECASE)
@@ -21,8 +23,8 @@ Object = Mapping[str, Any]
 
 
 def is_json(text: str) -> bool:
-    """Whether the output holds an object, whatever stands around it."""
-    return _BEGIN.search(text) is not None
+    """Whether the output holds objects and no table for people."""
+    return _BEGIN.search(text) is not None and _TEXT.search(text) is None
 
 
 def documents(text: str) -> Iterator[Object]:

@@ -47,7 +47,7 @@ class _Run:
         return any(name.endswith("_bidir_reverse") for name in self.end)
 
     def reader(self, name: str) -> Reader:
-        """The object `name` of the summary."""
+        """Return the object `name` of the summary."""
         return Reader(f"end.{name}", self.end[name], self.text)
 
     def times(self) -> list[float]:
@@ -208,7 +208,7 @@ def _check_rate(reader: Reader, times: list[float], text: str) -> None:
 
 
 def _check_sums(end: Object, text: str) -> None:
-    """A sum is the sum of its streams."""
+    """Refuse a sum that is not the sum of its streams."""
     for name, side in (("sum_sent", "sender"), ("sum_received", "receiver")):
         if name not in end or any(side not in stream for stream in end["streams"]):
             continue

@@ -31,7 +31,8 @@ ROW = re.compile(
 )
 # Anything that carries a rate after a bracket is meant to be such a row, however damaged.
 _ROW_LIKE = re.compile(r"\[[^\]]{1,12}\].*(?:bits|[Bb]ytes)/s")
-_COMMAND = re.compile(r"(?:^|[\s/#$%>])(?P<command>iperf3?(?:\.exe)?\s+(?:\S+\s+)*?-\S.*)$")
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+_COMMAND = re.compile(r"(?:^|[\s/#$%>])(?P<command>iperf[\w.-]*\s+(?:\S+\s+)*?-\S.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +97,16 @@ class Row:
 
 
 def lines(text: str) -> Iterator[str]:
-    """The lines of an output, each ended by a space when the tool really ended it.
+    """Return the lines of an output, each ended by a space when the tool really ended it.
 
     A byte may be missing from the end of a line that has no line break; patterns that end in a number ask for the
     space after it, so that a cut "12" is never read as "1".
     """
     if len(text) > LONGEST_TEXT:
         raise ParseError(f"{len(text)} characters are no output of iperf", text[:LONGEST_LINE])
-    for raw in text.replace("\r\n", "\n").split("\n")[:-1]:
-        yield _bounded(raw.rstrip("\r"), text) + " "
-    last = text.rpartition("\n")[2]
+    *ended, last = text.split("\n")
+    for raw in ended:
+        yield _bounded(raw, text) + " "
     if last:
         yield _bounded(last, text)
 
@@ -113,11 +114,11 @@ def lines(text: str) -> Iterator[str]:
 def _bounded(line: str, text: str) -> str:
     if len(line) > LONGEST_LINE:
         raise ParseError(f"a line of {len(line)} characters is no output of iperf", text)
-    return line
+    return _ESCAPE.sub("", line).rstrip("\r")
 
 
 def row(line: str, text: str) -> Row | None:
-    """The row of figures in `line`, None where there is none.
+    """Return the row of figures in `line`, None where there is none.
 
     Raises ParseError when the line is meant to be one but cannot be read (cut, localised, negative, NaN).
     """
@@ -191,7 +192,7 @@ def check_loss(lost: int, total: int, percent: str, line: str, text: str) -> Non
 
 
 def command(line: str) -> str | None:
-    """The command line echoed by a shell in `line`, from the program's name on; None if there is none."""
+    """Return the command line echoed by a shell in `line`, from the program's name on; None if there is none."""
     if len(line) > 1000 or "[" in line.partition("iperf")[0].rpartition("]")[2]:
         return None
     match = _COMMAND.search(line)
@@ -204,7 +205,7 @@ def asks_for_a_run(echoed: str) -> bool:
 
 
 def option(words: list[str], *names: str) -> str | None:
-    """The value of a one-letter option in an echoed command, written `-t 10` or `-t10`; None if it is absent."""
+    """Return the value of a one-letter option in an echoed command, written `-t 10` or `-t10`; None if it is absent."""
     for index, word in enumerate(words):
         for name in names:
             if word == name:
@@ -217,5 +218,5 @@ def option(words: list[str], *names: str) -> str | None:
 
 
 def seconds(value: str | None) -> float | None:
-    """A time option's value in seconds; None when it is no plain number."""
+    """Return a time option's value in seconds; None when it is no plain number."""
     return float(value) if value is not None and re.fullmatch(NUMBER, value) else None

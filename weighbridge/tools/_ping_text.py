@@ -111,8 +111,9 @@ def _run(run: list[str], text: str, *, last: bool) -> dict[str, float]:
             raise ParseError("truncated: no round-trip times after the counts", text)
         return metrics
     _check_times(times, text)
-    if len(replies) == answers:
-        _check_replies(times, [reply for reply in replies if reply], text)
+    timed = [reply for reply in replies if reply]
+    if len(timed) == answers:
+        _check_replies(times, timed, text)
     return metrics | {
         f"round_trip_time_{name}": float(Decimal(repr(value)) / 1000) for name, value in times.values.items()
     }
@@ -193,8 +194,6 @@ def _check_times(times: _Times, text: str) -> None:
 
 
 def _check_replies(times: _Times, replies: list[tuple[float, float]], text: str) -> None:
-    if not replies:
-        return
     values = [value for value, _ in replies]
     # One unit of the last digit of each, not half: some round, some cut.
     slack = max(unit for _, unit in replies) + times.unit

@@ -1,9 +1,10 @@
-"""How many measurements a qperf command line asks for."""
+"""What a qperf command line asks for: how many measurements, and which of their lines."""
 
 from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import dataclass
 
 _SIZES = {"": 1, "k": 1000, "kb": 1000, "m": 1000**2, "mb": 1000**2, "g": 1000**3, "gb": 1000**3}
 _BINARY = {"K": 1024, "kib": 1024, "M": 1024**2, "mib": 1024**2, "G": 1024**3, "gib": 1024**3}
@@ -11,20 +12,44 @@ _LOOP = re.compile(r"[a-z_]*:(\d{0,9})([A-Za-z]{0,3}):(\d{1,9})([A-Za-z]{0,3})(?
 _MANY = 10_000
 
 
-def blocks_asked(arguments: str, test: str) -> int:
-    """The measurements that the arguments ask for, 0 where that cannot be told.
+# What each kind of verbosity adds to every latency and bandwidth listing (`show_info()` in qperf.c), by the end of its
+# name. Of the CPUs one side may be idle and then goes unprinted.
+_STATISTICS = {"-v", "-vs", "-vv", "-vvs", "--verbose", "--verbose_stat", "--verbose_more", "--verbose_more_stat"}
+_TIMING = {"-v", "-vt", "-vv", "-vvt", "--verbose", "--verbose_time", "--verbose_more", "--verbose_more_time"}
+_USED = {"-v", "-vu", "-vv", "-vvu", "--verbose", "--verbose_used", "--verbose_more", "--verbose_more_used"}
+_ADDS = (
+    (_STATISTICS, "msg_rate"),
+    (_TIMING, "cpus_used"),
+    ({"-vv", "-vvs", "--verbose_more", "--verbose_more_stat"}, "recv_bytes"),
+    ({"-vv", "-vvu", "--verbose_more", "--verbose_more_used"}, "msg_size"),
+)
 
-    qperf runs every test once for each value of its loops (`do_loop()` and `parse_loop()` in qperf.c); `test` is the
-    pattern of a test's name. Output that went through a pipe or elsewhere may rightly hold less.
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The number of measurements and the names, by their ends, that each has; nothing where that cannot be told."""
+
+    blocks: int = 0
+    names: tuple[str, ...] = ()
+
+
+def asked(arguments: str, test: str) -> Asked:
+    """Read the arguments of qperf; `test` is the pattern of a test's name.
+
+    qperf runs every test once for each value of its loops (`do_loop()` and `parse_loop()` in qperf.c). Output that went
+    through a pipe or elsewhere may rightly hold less.
     """
     if any(mark in arguments for mark in "|<>;&`"):
-        return 0
+        return Asked()
     words = arguments.split()
     tests = sum(re.fullmatch(rf"{test}|conf|quit", word) is not None for word in words)
+    names = {name for options, name in _ADDS if options & set(words)}
     for option, value in itertools.pairwise(words):
         if option in {"-oo", "--loop"}:
             tests *= _times(value.strip("'\""))
-    return tests if tests <= _MANY else 0
+        sized = option in {"-m", "--msg_size"} or (option in {"-oo", "--loop"} and "msg_size:" in value)
+        names |= {"msg_size"} if sized and _USED & set(words) else set()
+    return Asked(tests if tests <= _MANY else 0, tuple(sorted(names)))
 
 
 def _times(loop: str) -> int:

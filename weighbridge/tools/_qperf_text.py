@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from weighbridge.errors import ContradictionError, ParseError
-from weighbridge.tools._qperf_command import blocks_asked
+from weighbridge.tools._qperf_command import Asked, asked
 from weighbridge.tools._terminal import lines, quote
 
 _TRANSPORTS = "rds|sctp|sdp|tcp|udp|vsock|rc|uc|ud|xrc"
@@ -88,7 +88,7 @@ class Block:
 class Run:
     """The blocks that one command printed."""
 
-    asked: int = 0
+    asked: Asked = field(default_factory=Asked)
     blocks: list[Block] = field(default_factory=list)
 
 
@@ -119,7 +119,7 @@ def read(text: str) -> list[Run]:
             raise ParseError(f"qperf failed: {quote(line)}", text)
         command = None if header or given else _COMMAND.match(glued["before"] if glued else line)
         if command:
-            runs.append(Run(asked=blocks_asked(command["arguments"] or "", TEST)))
+            runs.append(Run(asked(command["arguments"] or "", TEST)))
         if found := header or glued:
             block = Block(found["name"], line)
             raws.append((block, {}))
@@ -134,15 +134,26 @@ def read(text: str) -> list[Run]:
             raws[-1][0].stray = raws[-1][0].stray or line
     for block, fields in raws:
         block.figures = _figures(fields, text)
+    if runs[-1].asked.blocks and not runs[-1].blocks:
+        raise ParseError("truncated: nothing follows the last qperf command", text)
     runs = [run for run in runs if run.blocks]
     if not runs:
         raise ParseError("no qperf output: no test's name on a line of its own", text)
     for run in runs:
-        if len(run.blocks) < run.asked:
-            raise ParseError(
-                f"truncated: the command asks for {run.asked} measurements, {len(run.blocks)} are printed", text
-            )
+        _check_complete(run, text)
     return runs
+
+
+def _check_complete(run: Run, text: str) -> None:
+    """Hold the listing against the command that made it."""
+    if len(run.blocks) < run.asked.blocks:
+        raise ParseError(
+            f"truncated: the command asks for {run.asked.blocks} measurements, {len(run.blocks)} are printed", text
+        )
+    for block in run.blocks if run.asked.blocks else []:
+        for name in run.asked.names if block.test.endswith(("_bw", "_lat")) and block.figures else ():
+            if not any(printed.endswith(name) for printed in block.figures):
+                raise ParseError(f"truncated: the command asks for {name}, {block.test} lacks it", text)
 
 
 def _add(at: tuple[Block, dict[str, _Raw]], given: re.Match[str], line: str, text: str, *, whole: bool) -> None:

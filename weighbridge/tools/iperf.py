@@ -49,7 +49,7 @@ class Load(tools.Load):
 
 
 def argv(program: str, load: Load, server: Endpoint) -> list[str]:
-    """The client's command line; without `-i`, which 2.0.5 would take as half a second when it is 0."""
+    """Return the client's command line; without `-i`, which 2.0.5 would take as half a second when it is 0."""
     words = [program, "-c", server.host, "-p", str(server.port), "-t", f"{load.duration:g}", "-f", "b"]
     words += ["-u"] if load.udp else []
     words += ["-b", str(round(load.bandwidth))] if load.bandwidth is not None else []
@@ -82,7 +82,7 @@ def parse(text: str) -> tuple[Result, ...]:
 
 
 def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
-    """The figures of the whole run: for TCP the only view there is, for UDP the receiver's and `packets_sent`.
+    """Return the figures of the whole run: for TCP the only view there is, for UDP the receiver's and `packets_sent`.
 
     Both ways at once count as what leaves the client. Raises ParseError when they are not there.
     """
@@ -98,7 +98,8 @@ def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
     receivers = [result for result in receivers if result.labels["stream"] == "SUM"] or receivers
     if load.udp and not load.bidir and len(receivers) == load.streams > 1:
         receivers = [_together(receivers)]
-    chosen = receivers if load.udp or load.reverse else senders
+    # What a TCP server prints of its own is one view of the same stream.
+    chosen = receivers if load.udp or load.reverse else senders or receivers
     if len(chosen) != 1:
         view = "receiver's server report" if load.udp else f"{'receiver' if load.reverse else 'sender'}'s total"
         raise ParseError(f"{len(chosen)} results where the one {test} {view} is wanted")

@@ -59,7 +59,7 @@ class Load(tools.Load):
 
 
 def argv(program: str, load: Load, server: Endpoint) -> list[str]:
-    """The client's command line: JSON, and five seconds at most to connect."""
+    """Return the client's command line: JSON, and five seconds at most to connect."""
     words = [program, "-J", "--connect-timeout", str(_CONNECT_TIMEOUT_MS), "-c", server.host, "-p", str(server.port)]
     words += ["-t", str(int(load.duration))]
     words += ["-u"] if load.udp else []
@@ -93,7 +93,7 @@ def parse(text: str) -> tuple[Result, ...]:
 
 
 def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
-    """The receiver's total, with the sender's `retransmits` (TCP) or `packets_sent` (UDP).
+    """Return the receiver's total, with the sender's `retransmits` (TCP) or `packets_sent` (UDP).
 
     Of a bidirectional run, the traffic that leaves the client. Raises ParseError when these figures are not there.
     """
@@ -113,5 +113,9 @@ def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
         # one connection's state is the run's; with more there is no total of it
         kept += ["congestion_window", "round_trip_time_min", "round_trip_time_mean", "round_trip_time_max"]
         sender += [r for r in ours if r.labels["stream"] != "SUM" and r.labels.get("direction") == "sender"]
+    if load.udp and load.streams == 1:
+        # of JSON only the row that mixes both sides counts these
+        kept += ["packets_out_of_order"]
+        sender += [r for r in ours if "direction" not in r.labels]
     extra = {name: r.metrics[name] for r in sender for name in kept if name in r.metrics}
     return {**receiver[0].metrics, **extra}

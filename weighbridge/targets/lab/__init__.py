@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weighbridge import registry
-from weighbridge.networks import Node, Pod
+from weighbridge.hosts import Node, Pod
 from weighbridge.runtimes import Files
 from weighbridge.shell import Shell
 from weighbridge.targets import Request

@@ -72,7 +72,8 @@ def unavailable() -> str | None:
 
 def _unshare() -> list[str]:
     user = ["--user", "--map-root-user"] if os.geteuid() else []
-    return ["unshare", *user, "--fork", "--pid", "--mount", "--net", "--mount-proc", "--kill-child=SIGKILL"]
+    # Propagation is cut by process 1: unshare's own way fails in a chroot whose root is no mount point.
+    return ["unshare", *user, "--fork", "--pid", "--mount", "--net", "--propagation=unchanged", "--kill-child=SIGKILL"]
 
 
 def _die_with_parent() -> None:

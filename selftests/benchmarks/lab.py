@@ -1,0 +1,114 @@
+"""What the lab costs and how exact it is; run by hand: `python -m selftests.benchmarks.lab`.
+
+Prints a Markdown table: opening a lab, standing up and tearing down a cell, and the TCP throughput that
+every network reaches beside the physical limit of its link. Only an idle machine gives figures worth keeping.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tabulate import tabulate
+
+from weighbridge import registry
+from weighbridge.model import Cell
+from weighbridge.scenario import load
+from weighbridge.stand import stand_up, unavailable
+from weighbridge.targets import Request, lab
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = 5
+
+
+def main() -> None:
+    """Measure and print."""
+    rows = [opening(), *stands(), *throughputs()]
+    print(tabulate(rows, headers=["what", "median", "range", "bound", "met"], tablefmt="github", disable_numparse=True))
+
+
+def opening() -> list[str]:
+    """Opening a lab with two nodes and closing it again."""
+
+    def once() -> None:
+        with lab.open_site(Request("bench", ROOT / "scenarios")):
+            pass
+
+    return row("lab opened and closed", [timed(once) for _ in range(ROUNDS)], 0.5)
+
+
+def stands() -> Iterator[list[str]]:
+    """Stand-up and tear-down of a cell's server and client, by runtime."""
+    with lab.open_site(Request("bench", ROOT / "scenarios")) as site:
+        for runtime, bound in (("host", 0.1), ("runc", 0.4)):
+            cell = cell_of("http_rate", runtime=runtime)
+            if reason := unavailable(site, cell):
+                yield [f"stand-up {runtime}", reason, "", "", ""]
+                continue
+            ups, downs = [], []
+            for _ in range(ROUNDS + 1):
+                started = time.perf_counter()
+                stand = stand_up(site, cell)
+                ups.append(time.perf_counter() - started)
+                downs.append(timed(stand.close))
+            # The first stand-up also wires the network.
+            yield row(f"stand-up {runtime}, calico", ups[1:], bound)
+            yield row(f"tear-down {runtime}", downs[1:], 0.3)
+
+
+def throughputs() -> Iterator[list[str]]:
+    """The receiver's TCP throughput over 5 s, and how far it is from the physical limit."""
+    with lab.open_site(Request("bench", ROOT / "scenarios")) as site:
+        for network in ("host", "calico", "flannel"):
+            cell = cell_of("network_stream3", network=network)
+            tool = registry.find("tools", cell.tool)
+            asked = tool.Load.model_validate({**cell.load_text, "duration": "5s"})
+            stand = stand_up(site, cell)
+            assert stand.limit is not None
+            with closing(stand.close):
+                readings = (stand.read(cell, asked, number) for number in range(ROUNDS))
+                found = [tool.select(tool.parse(r.output), asked)["throughput"] for r in readings]
+            middle, limit = statistics.median(found), stand.limit.throughput
+            yield [
+                f"TCP throughput {network}",
+                f"{middle / 1e6:.2f} Mbit/s",
+                f"{min(found) / 1e6:.2f} … {max(found) / 1e6:.2f}",
+                f"{limit / 1e6:.2f} ± 1 %",
+                f"{'yes' if abs(middle / limit - 1) <= 0.01 else 'NO'} ({middle / limit - 1:+.2%})",
+            ]
+
+
+@contextmanager
+def closing(close: Callable[[], None]) -> Iterator[None]:
+    """Call `close` at the end."""
+    try:
+        yield
+    finally:
+        close()
+
+
+def cell_of(scenario: str, **axes: str) -> Cell:
+    """The first cell of a scenario with these axis values."""
+    cells = load(ROOT / "scenarios" / f"{scenario}.toml", "quick").cells
+    return next(cell for cell in cells if axes.items() <= dict(cell.axes).items())
+
+
+def timed(call: Callable[[], object]) -> float:
+    """How long a call takes, in seconds."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def row(what: str, seconds: list[float], bound: float) -> list[str]:
+    """A row of the table for a time with an upper bound."""
+    middle = statistics.median(seconds)
+    spread = f"{min(seconds):.3f} … {max(seconds):.3f} s"
+    return [what, f"{middle:.3f} s", spread, f"≤ {bound:g} s", "yes" if middle <= bound else "NO"]
+
+
+if __name__ == "__main__":
+    main()
