@@ -274,10 +274,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     campaign = config.stash.get(CAMPAIGN, None)
     if campaign is None or campaign.folder is None or not campaign.outcomes:
         return
-    from weighbridge.finish import verdict_table  # noqa: PLC0415
+    from weighbridge.summary import summary  # noqa: PLC0415
 
     terminalreporter.section("verdicts, worst first")
-    terminalreporter.write_line(verdict_table(campaign))
+    judged = [campaign.outcomes[cell.id] for cell in campaign.selected if cell.id in campaign.outcomes]
+    for line in summary(judged, terminalreporter._tw.fullwidth):
+        terminalreporter.write_line(line)
     for name in ("report.md", "run.json", "journal.jsonl"):
         if (campaign.folder / name).exists():
             terminalreporter.write_line(f"{name.partition('.')[0]}: {campaign.folder / name}")
