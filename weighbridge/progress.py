@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+_BAR, _WIDE = 16, 80
 _NAMED = 6
 """A log names at most so many runs of a group."""
 
@@ -67,42 +68,23 @@ class PlainProgress:
 
 
 class LiveProgress(PlainProgress):
-    """One line that follows the running tool: tool, elapsed of planned, round, cell."""
+    """One line that follows the running tool: tool, elapsed of planned, round, verdicts so far, cell."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         from rich.console import Console  # noqa: PLC0415 - only a terminal pays for rich
-        from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
-        from rich.table import Column  # noqa: PLC0415
+        from rich.live import Live  # noqa: PLC0415
 
-        follow = self._clock
-
-        class Line(Progress):
-            """A progress line that advances with the clock: most tools say nothing until they end."""
-
-            def get_renderables(self) -> Iterator[RenderableType]:
-                """Bring the line up to date, then draw it."""
-                for task in self.tasks:
-                    elapsed, planned = follow()
-                    task.completed = min(elapsed, planned)
-                    task.fields["clock"] = f"{elapsed:4.1f}/{planned:.1f} s"
-                yield self.make_tasks_table(self.tasks)
-
-        columns = (
-            TextColumn("{task.fields[tool]}"),
-            BarColumn(bar_width=12),
-            TextColumn("{task.fields[clock]}", table_column=Column(no_wrap=True)),
-            # The name gives way on a narrow terminal: one line must stay one line.
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
-        )
-        self._planned, self._started, self._so_far = 1.0, time.monotonic(), ""
-        self._bar = Line(*columns, console=Console(file=self.stream), transient=True)
-        self._task = self._bar.add_task("", tool="", clock="", total=1.0)
+        self._tool, self._text, self._so_far = "", "standing up", ""
+        self._planned, self._started = 0.0, time.monotonic()
+        # Most tools say nothing until they end, so the line follows the clock.
+        self._console = Console(file=self.stream)
+        self._live = Live(console=self._console, get_renderable=self._line, refresh_per_second=10, transient=True)
 
     @contextmanager
     def shown(self) -> Iterator[None]:
         """The live line for the length of the context."""
-        with self._bar:
+        with self._live:
             yield
 
     def slot_started(self, group: Group, slot: Slot, number: int, planned: float) -> None:
@@ -110,18 +92,25 @@ class LiveProgress(PlainProgress):
         if group.name != self._group:
             self._group, self._so_far = group.name, ""
         self._planned, self._started = planned, time.monotonic()
-        text = f"round {number + 1}/{group.looks[-1]}{self._so_far}  {slot.name}"
-        self._bar.update(self._task, description=text, tool=slot.cells[0].tool, total=planned)
+        self._tool = slot.cells[0].tool
+        self._text = f"round {number + 1}/{group.looks[-1]}{self._so_far}  {slot.name}"
 
     def judged(self, group: Group, rounds: int, verdicts: Sequence[Verdict], undecided: int) -> None:  # noqa: ARG002
         """Keep the verdicts so far in the line."""
         self._so_far = f" ({so_far(verdicts, undecided)})"
 
     def _say(self, text: str) -> None:
-        self._bar.console.print(text, highlight=False, markup=False)
+        self._console.print(text, highlight=False, markup=False)
 
-    def _clock(self) -> tuple[float, float]:
-        return time.monotonic() - self._started, self._planned
+    def _line(self) -> RenderableType:
+        """The line as it is now; on a narrow terminal the bar goes first, then the end of the cell's name."""
+        from rich.text import Text  # noqa: PLC0415
+
+        elapsed = time.monotonic() - self._started
+        done = int(_BAR * min(elapsed / self._planned, 1.0)) if self._planned else 0
+        bar = f"{'━' * done:·<{_BAR}}  " if self._console.width >= _WIDE else ""
+        clock = f"{elapsed:.1f}/{self._planned:.1f} s  " if self._planned else ""
+        return Text(f"{self._tool}  {bar}{clock}{self._text}".strip(), no_wrap=True, overflow="ellipsis")
 
 
 def on_terminal(stream: TextIO) -> bool:

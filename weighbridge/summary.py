@@ -12,12 +12,14 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from weighbridge.campaign import Outcome
 from weighbridge.model import WORST_FIRST, Status
 
 FOLDED_ABOVE = 20
 """With more cells than this, those that pass are only counted."""
+_FILES = ("report.md", "run.json", "journal.jsonl")
 _INDENT = 2 + max(len(status) for status in Status)
 
 
@@ -37,6 +39,12 @@ def summary(outcomes: Iterable[Outcome], width: int) -> list[str]:
             for outcome in found:
                 lines += _cell(outcome, width)
     return lines
+
+
+def whereabouts(folder: Path, *, complete: bool) -> list[str]:
+    """Where a run's files are, and how to go on with one that is not complete."""
+    lines = [f"{path.stem}: {path}" for name in _FILES if (path := folder / name).exists()]
+    return lines if complete else [*lines, f"not complete; go on with --resume={folder}"]
 
 
 def _cell(outcome: Outcome, width: int) -> list[str]:
