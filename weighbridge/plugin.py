@@ -277,7 +277,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     from weighbridge.summary import summary, whereabouts  # noqa: PLC0415
 
     judged = [campaign.outcomes[cell.id] for cell in campaign.selected if cell.id in campaign.outcomes]
-    terminalreporter.section("verdicts, worst first")
+    terminalreporter.section("verdicts, worst first" if judged else "no verdict yet")
     for line in summary(judged, terminalreporter._tw.fullwidth):
         terminalreporter.write_line(line)
     for line in whereabouts(campaign.folder, complete=len(judged) == len(campaign.selected)):
