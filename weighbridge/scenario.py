@@ -1,35 +1,38 @@
-"""Scenario files: TOML in, checked scenario out, and its expansion into cells.
+"""Scenarios: a checked file, one profile applied, expanded into cells.
 
-Nothing in a scenario is executed. An unknown key, a quantity without its unit, an axis value no file
-answers for, or a budget that matches no cell is an error that names the file, the key and the
-nearest valid one.
+An axis value that no file answers for, or a budget that matches no cell, is an error that names the
+file, the key and the nearest valid one.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import itertools
 import json
-import re
-import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from weighbridge import metrics, registry
+from weighbridge import registry
+from weighbridge._scenario_budget import budget
 from weighbridge.errors import ScenarioError, UsageError
 from weighbridge.model import STRUCTURAL_AXES, Budget, Cell, Limits
-from weighbridge.units import FRACTION, Fraction, Size, parse
+from weighbridge.scenario_file import PROFILES, LimitsTable, ProfileTable, ScenarioFile, explain, nearest, read, schema
 
-PROFILES = ("smoke", "quick", "standard", "study")
-"""From the shortest to the published study's own parameters; quick is the default."""
+__all__ = ["LOOKS", "MOST_CELLS", "PROFILES", "Scenario", "load", "load_all", "schema"]
 
 LOOKS = {"smoke": (1,), "quick": (6, 10), "standard": (10, 14, 20, 28, 40), "study": (10, 14, 20, 28, 40)}
 """After how many rounds a group is judged, by profile (planned looks)."""
+
+MOST_CELLS = 10_000
+"""Of one scenario; more is a slip of the pen, and would take days to measure."""
+
+_LONGEST_NAME = 200
+"""Characters of a cell's name: it is a folder's name, too."""
 
 _KIND_OF_AXIS = {"runtime": "runtimes", "network": "networks"}
 _CHOICES = {
@@ -37,63 +40,6 @@ _CHOICES = {
     "path": ("pod-ip", "cluster-ip", "node-port"),
     "sidecar": ("none", "inbound", "outbound", "both"),
 }
-
-AxisValue = Annotated[str, BeforeValidator(lambda v: str(v) if isinstance(v, int) and not isinstance(v, bool) else v)]
-Axes = dict[str, Annotated[list[AxisValue], Field(min_length=1)]]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class LimitsTable(_Strict):
-    """`[limits]`: what the server (or the component under budget) may use."""
-
-    cpu: Annotated[float | None, BeforeValidator(lambda v: float(v) if isinstance(v, int | str) else v)] = None
-    memory: Size | None = None
-    connection_limit: Annotated[int | None, BeforeValidator(lambda v: int(v) if isinstance(v, str) else v)] = None
-
-
-class BudgetTable(_Strict):
-    """`[[budgets]]`: exactly one of `at_most` and `at_least`."""
-
-    metric: str
-    where: dict[str, AxisValue | list[AxisValue]] = {}
-    at_most: str | None = None
-    at_least: str | None = None
-    set_for: str = ""
-    targets: list[str] = []
-
-
-class ProfileTable(_Strict):
-    """`[profiles.NAME]`: what that profile changes; `omit` says why it leaves the scenario out."""
-
-    axes: Axes = {}
-    load: dict[str, Any] = {}
-    limits: dict[str, Any] = {}
-    rounds: list[int] | None = None
-    omit: str | None = None
-
-
-class ScenarioFile(_Strict):
-    """A whole scenario file; the JSON Schema for editors is made from this."""
-
-    title: str
-    claim: str = Field(description="the test module tests/test_<claim>.py that asserts it")
-    tool: str
-    server: str | None = None
-    study: str | None = None
-    axes: Axes
-    sweep: str | None = None
-    client: Literal["pod", "node"] = "pod"
-    conditions: list[str] = []
-    tolerated_errors: Fraction = 0.001
-    per_core: str | None = Field(default=None, description="the axis or limit that counts the cores under budget")
-    limits: dict[str, Any] = {}
-    load: dict[str, Any] = {}
-    rounds: list[int] | None = None
-    profiles: dict[Literal["smoke", "quick", "standard", "study"], ProfileTable] = {}
-    budgets: list[BudgetTable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,36 +66,17 @@ class Scenario:
 def load(path: Path, profile: str = "quick") -> Scenario:
     """Read, check and expand one scenario file.
 
-    Raises ScenarioError naming the file, the key and the remedy.
+    Raises ScenarioError naming the file, the key and the remedy; UsageError when no profile has that name.
     """
-    content = _read(path)
-    overrides = content.profiles.get(profile, ProfileTable())  # type: ignore[call-overload]  # profile is checked by the caller
-    for axis in overrides.axes:
-        if axis not in content.axes:
-            raise ScenarioError(
-                f"{path}: profiles.{profile}.axes.{axis} is not in [axes]; {_nearest(axis, content.axes)}"
-            )
-    axes = {**content.axes, **overrides.axes}
-    resolved = content.model_copy(
-        update={
-            "axes": axes,
-            "load": {**content.load, **overrides.load},
-            "limits": {**content.limits, **overrides.limits},
-            "profiles": {},
-        }
-    )
-    reading = _Reading(path, resolved)
-    budgets = tuple(reading.budget(number, table, content) for number, table in enumerate(content.budgets))
-    cells = tuple(reading.cell(values, budgets) for values in _product(axes))
-    references = {
-        cell.id: tuple(
-            reading.cell({**cell.axes, **budget.reference}, budgets)
-            for budget in cell.budgets
-            if budget.kind == "ratio"
-        )
-        for cell in cells
-    }
-    canonical = json.dumps({**resolved.model_dump(mode="json"), "profile": profile}, sort_keys=True)
+    if profile not in PROFILES:
+        raise UsageError(f"no profile is called {profile!r}; {nearest(profile, PROFILES)}")
+    content = read(path)
+    overrides = content.profiles.get(profile, ProfileTable())  # type: ignore[call-overload]  # checked above
+    reading = _Reading(path, content, _resolved(content, overrides))
+    budgets = tuple(reading.budgets())
+    cells = tuple(reading.cell(axes, budgets) for axes in _product(reading.content.axes))
+    reading.check_cells(cells)
+    looks = tuple(overrides.rounds or content.rounds or LOOKS[profile])
     return Scenario(
         name=path.stem,
         path=path,
@@ -158,10 +85,10 @@ def load(path: Path, profile: str = "quick") -> Scenario:
         study=content.study,
         tool=content.tool,
         profile=profile,
-        looks=tuple(overrides.rounds or content.rounds or LOOKS[profile]),
+        looks=looks,
         cells=() if overrides.omit else cells,
-        references=references,
-        digest=hashlib.sha256(canonical.encode()).hexdigest(),
+        references={cell.id: tuple(reading.references(cell, budgets)) for cell in cells},
+        digest=_digest(cells, looks),
         tolerated_errors=content.tolerated_errors,
         omit=overrides.omit,
     )
@@ -173,73 +100,59 @@ def load_all(folder: Path, profile: str = "quick", names: Iterable[str] = ()) ->
     Raises ScenarioError; UsageError when a name has no file.
     """
     if profile not in PROFILES:
-        raise UsageError(f"no profile is called {profile!r}; {_nearest(profile, PROFILES)}")
+        raise UsageError(f"no profile is called {profile!r}; {nearest(profile, PROFILES)}")
     paths = {path.stem: path for path in sorted(folder.glob("*.toml"))}
     if not paths:
         raise UsageError(f"{folder} holds no scenario files (*.toml)")
+    names = tuple(names)
     for name in names:
         if name not in paths:
-            raise UsageError(f"no scenario is called {name!r} in {folder}; {_nearest(name, paths)}")
-    return tuple(load(paths[name], profile) for name in (names or paths))
+            raise UsageError(f"no scenario is called {name!r} in {folder}; {nearest(name, paths)}")
+    return tuple(load(paths[name], profile) for name in dict.fromkeys(names or paths))
 
 
-def schema() -> str:
-    """The JSON Schema of scenario files, for editors."""
-    document = ScenarioFile.model_json_schema()
-    document["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    return json.dumps(document, indent=2) + "\n"
+def _resolved(content: ScenarioFile, overrides: ProfileTable) -> ScenarioFile:
+    return content.model_copy(
+        update={
+            "axes": {**content.axes, **overrides.axes},
+            "load": {**content.load, **overrides.load},
+            "limits": {**content.limits, **overrides.limits},
+        }
+    )
 
 
-def _read(path: Path) -> ScenarioFile:
-    try:
-        text = path.read_text(encoding="utf-8")
-        document = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ScenarioError(f"{path}: cannot be read as TOML: {error}") from error
-    document.pop("$schema", None)
-    try:
-        return ScenarioFile.model_validate(document)
-    except ValidationError as error:
-        raise ScenarioError(f"{path}: {explain(error, ScenarioFile)}") from error
-
-
-def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first thing wrong, in one line: the key, what is wrong, and the nearest valid key."""
-    first = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        known = _fields_at(model, first["loc"][:-1])
-        return f"unknown key {where!r}; {_nearest(str(first['loc'][-1]), known)}"
-    if first["type"] == "missing":
-        hint = "; write `budgets = []` when none is meant" if where == "budgets" else ""
-        return f"the key {where!r} is missing{hint}"
-    return f"{where}: {first['msg'].removeprefix('Value error, ')}"
-
-
-def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    tables: dict[str, type[BaseModel]] = {"budgets": BudgetTable, "profiles": ProfileTable, "limits": LimitsTable}
-    return list(tables.get(str(location[0]), model).model_fields) if location else list(model.model_fields)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
-
-
-def _product(axes: Mapping[str, list[str]]) -> Iterable[dict[str, str]]:
+def _product(axes: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
     for values in itertools.product(*axes.values()):
         yield dict(zip(axes, values, strict=True))
 
 
-_RATIO = re.compile(r"\s*(\d+(?:\.\d+)?)\s*x\s+(\w+\s*=\s*\S+(?:\s*,\s*\w+\s*=\s*\S+)*)\s*\Z")
-_OF_LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s+of\s+limit\s*\Z")
+def _digest(cells: Iterable[Cell], looks: tuple[int, ...]) -> str:
+    """SHA-256 over everything that changes what is measured or how it is judged, however it is written."""
+    asked = sorted(
+        [
+            cell.id,
+            cell.tool,
+            cell.server,
+            cell.load.model_dump(mode="json"),
+            asdict(cell.limits),
+            cell.sweep,
+            cell.client,
+            dict(cell.conditions),
+            cell.tolerated_errors,
+            cell.per_core,
+            sorted([b.metric, b.bound, b.kind, b.value, dict(b.reference), list(b.targets)] for b in cell.budgets),
+        ]
+        for cell in cells
+    )
+    return hashlib.sha256(json.dumps([asked, looks], sort_keys=True).encode()).hexdigest()
 
 
 class _Reading:
-    """One file being read: every message names it."""
+    """One file being read with one profile applied: every message names it."""
 
-    def __init__(self, path: Path, content: ScenarioFile) -> None:
+    def __init__(self, path: Path, whole: ScenarioFile, content: ScenarioFile) -> None:
         self.path = path
+        self.whole = whole
         self.content = content
         try:
             self.tool = registry.find("tools", content.tool)
@@ -248,33 +161,60 @@ class _Reading:
         except UsageError as error:
             raise self.wrong(str(error)) from error
         self.load_keys = set(self.tool.Load.model_fields)
+        self.check_profiles()
         self.check_axes()
 
     def wrong(self, what: str) -> ScenarioError:
         return ScenarioError(f"{self.path}: {what}")
+
+    def check_profiles(self) -> None:
+        """Look for unknown keys in every profile, not only in the one that is applied."""
+        loads = {"load": self.whole.load} | {f"profiles.{n}.load": p.load for n, p in self.whole.profiles.items()}
+        for place, found in loads.items():
+            for key in found:
+                if key not in self.load_keys:
+                    hint = nearest(key, sorted(self.load_keys))
+                    raise self.wrong(f"unknown key '{place}.{key}' for {self.content.tool}; {hint}")
+        for name, profile in self.whole.profiles.items():
+            for axis in profile.axes:
+                if axis not in self.whole.axes:
+                    hint = nearest(axis, self.whole.axes)
+                    raise self.wrong(f"profiles.{name}.axes.{axis} is not in [axes]; {hint}")
+
+        for axes in self.grids:
+            number = math.prod(len(values) for values in axes.values())
+            if number > MOST_CELLS:
+                raise self.wrong(f"[axes] make {number} cells, more than {MOST_CELLS}; leave values out")
+
+    @property
+    def grids(self) -> tuple[Mapping[str, list[str]], ...]:
+        """The axes without and with each profile."""
+        return (self.whole.axes, *({**self.whole.axes, **p.axes} for p in self.whole.profiles.values()))
 
     def check_axes(self) -> None:
         content = self.content
         settable = {*STRUCTURAL_AXES, *self.load_keys, *LimitsTable.model_fields, *content.conditions}
         for axis, values in content.axes.items():
             if axis not in settable:
-                raise self.wrong(f"axes.{axis} sets nothing; {_nearest(axis, sorted(settable))}")
+                raise self.wrong(f"axes.{axis} sets nothing; {nearest(axis, sorted(settable))}")
             if len(set(values)) != len(values):
                 raise self.wrong(f"axes.{axis} names a value twice")
             for value in values:
                 self.check_value(axis, value)
+        for key in content.conditions:
+            if key not in content.axes:
+                raise self.wrong(f"conditions: {key!r} is no axis; {nearest(key, content.axes)}")
         if content.sweep is not None and content.sweep not in content.axes:
-            raise self.wrong(f"sweep = {content.sweep!r} is no axis; {_nearest(content.sweep, content.axes)}")
-        for key in content.load:
-            if key not in self.load_keys:
-                raise self.wrong(
-                    f"unknown key 'load.{key}' for {content.tool}; {_nearest(key, sorted(self.load_keys))}"
-                )
+            raise self.wrong(f"sweep = {content.sweep!r} is no axis; {nearest(content.sweep, content.axes)}")
+        if content.sweep is not None and content.sweep not in self.load_keys:
+            raise self.wrong(f"sweep = {content.sweep!r} is nothing that {content.tool} could sweep")
 
     def check_value(self, axis: str, value: str) -> None:
+        if not value.strip() or not value.isprintable():
+            raise self.wrong(f"axes.{axis}: {value!r} is no printable text")
         if axis in _CHOICES:
             if value not in _CHOICES[axis]:
-                raise self.wrong(f"axes.{axis}: {value!r} is unknown; {_nearest(value, _CHOICES[axis])}")
+                raise self.wrong(f"axes.{axis}: {value!r} is unknown; {nearest(value, _CHOICES[axis])}")
         elif axis in _KIND_OF_AXIS:
             try:
                 registry.find(_KIND_OF_AXIS[axis], value)
@@ -283,13 +223,9 @@ class _Reading:
 
     def cell(self, axes: Mapping[str, str], budgets: tuple[Budget, ...]) -> Cell:
         content = self.content
-        where = ", ".join(f"{axis}={value}" for axis, value in axes.items())
         load_values = {**content.load, **{axis: value for axis, value in axes.items() if axis in self.load_keys}}
         limit_values = {**content.limits, **{a: v for a, v in axes.items() if a in LimitsTable.model_fields}}
-        try:
-            tool_load = self.tool.Load.model_validate(load_values)
-        except ValidationError as error:
-            raise self.wrong(f"load: {explain(error, self.tool.Load)} (cell {where})") from error
+        tool_load = self.load(load_values, axes)
         try:
             limits = LimitsTable.model_validate(limit_values)
         except ValidationError as error:
@@ -311,6 +247,13 @@ class _Reading:
             per_core=self.cores(axes, limits),
         )
 
+    def load(self, values: Mapping[str, Any], axes: Mapping[str, str]) -> Any:
+        try:
+            return self.tool.Load.model_validate(dict(values))
+        except ValidationError as error:
+            where = ", ".join(f"{axis}={value}" for axis, value in axes.items())
+            raise self.wrong(f"load: {explain(error, self.tool.Load)} (cell {where})") from error
+
     def cores(self, axes: Mapping[str, str], limits: LimitsTable) -> float | None:
         key = self.content.per_core
         if key is None:
@@ -318,66 +261,49 @@ class _Reading:
         if key == "cpu" and limits.cpu:
             return limits.cpu
         if key not in axes:
-            raise self.wrong(f"per_core = {key!r} is neither an axis nor a CPU limit; {_nearest(key, axes)}")
-        return float(axes[key])
-
-    def budget(self, number: int, table: BudgetTable, content: ScenarioFile) -> Budget:
-        key = f"budgets[{number}]"
+            raise self.wrong(f"per_core = {key!r} is neither an axis nor a CPU limit; {nearest(key, axes)}")
         try:
-            measured = metrics.metric(table.metric)
-        except UsageError as error:
-            raise self.wrong(f"{key}.metric: {error}") from error
-        if (table.at_most is None) == (table.at_least is None):
-            raise self.wrong(f"{key} needs exactly one of at_most and at_least")
-        bound: Literal["at_most", "at_least"] = "at_most" if table.at_most is not None else "at_least"
-        text = table.at_most if table.at_most is not None else table.at_least
-        where = {axis: (v,) if isinstance(v, str) else tuple(v) for axis, v in table.where.items()}
-        for axis, values in where.items():
-            if axis not in content.axes:
-                raise self.wrong(f"{key}.where.{axis} is no axis; {_nearest(axis, content.axes)}")
-            known = {*content.axes[axis], *(v for p in content.profiles.values() for v in p.axes.get(axis, []))}
-            for wanted in values:
-                if wanted not in known:
-                    raise self.wrong(
-                        f"{key} matches no cell: {axis} is never {wanted!r}; {_nearest(wanted, sorted(known))}"
-                    )
-        for target in table.targets:
-            if registry.key_of(target) not in registry.keys("targets"):
-                raise self.wrong(f"{key}.targets: {_nearest(target, registry.keys('targets'))}")
-        kind, value, unit, reference = self.bound(key, str(text), measured, content)
-        if bound == ("at_least" if measured.better == "lower" else "at_most"):
-            raise self.wrong(
-                f"{key}: {table.metric} is better when {measured.better}, so {bound} would reward the worse"
-            )
-        return Budget(table.metric, bound, kind, value, unit, where, reference, tuple(table.targets), table.set_for)
+            cores = float(axes[key])
+        except ValueError:
+            cores = math.nan
+        if not 0 < cores < math.inf:
+            raise self.wrong(f"per_core: {key} = {axes[key]!r} is no number of cores")
+        return cores
 
-    def bound(
-        self, key: str, text: str, measured: metrics.Metric, content: ScenarioFile
-    ) -> tuple[Literal["absolute", "ratio", "limit"], float, str, dict[str, str]]:
-        if match := _OF_LIMIT.match(text):
-            if measured.name != "throughput":
-                raise self.wrong(f"{key}: only throughput has a physical limit")
-            return "limit", float(match[1]) / 100, FRACTION, {}
-        if match := _RATIO.match(text):
-            pairs = (pair.partition("=") for pair in match[2].split(","))
-            reference = {axis.strip(): value.strip() for axis, _, value in pairs}
-            for axis, value in reference.items():
-                if axis not in content.axes:
-                    raise self.wrong(f"{key}: {axis!r} is no axis; {_nearest(axis, content.axes)}")
-                if value not in content.axes[axis]:
-                    raise self.wrong(f"{key}: {axis} is never {value!r}; {_nearest(value, content.axes[axis])}")
-            return "ratio", float(match[1]), "1", reference
-        try:
-            quantity = parse(text)
-        except UsageError as error:
-            raise self.wrong(f"{key}: {error}; a ratio is written '1.6 x runtime=runc'") from error
-        if quantity.unit != measured.unit:
-            raise self.wrong(
-                f"{key}: {table_unit(measured)} is wanted for {measured.name}, {text!r} is in {quantity.unit}"
-            )
-        return "absolute", quantity.value, quantity.unit, {}
+    def budgets(self) -> Iterator[Budget]:
+        """Every budget; one that matches no cell of any profile is refused."""
+        for number, table in enumerate(self.whole.budgets):
+            try:
+                made = budget(table, self.whole)
+            except UsageError as error:
+                raise self.wrong(f"budgets[{number}] {error}") from error
+            if not any(made.matches(axes) for grid in self.grids for axes in _product(_narrowed(grid, made))):
+                raise self.wrong(f"budgets[{number}] matches no cell of any profile: {made.text}")
+            yield made
+
+    def references(self, cell: Cell, budgets: tuple[Budget, ...]) -> Iterator[Cell]:
+        for asked in cell.budgets:
+            if asked.kind == "ratio":
+                yield self.cell({**cell.axes, **asked.reference}, budgets)
+
+    def check_cells(self, cells: tuple[Cell, ...]) -> None:
+        """Names are unique and fit a folder, budgets of a cell have keys of their own, a sweep is one valid load."""
+        known: dict[str, Cell] = {}
+        for cell in cells:
+            if cell.id in known:
+                raise self.wrong(f"[axes]: two cells are both called {cell.id!r}; name a value differently")
+            if len(cell.id) > _LONGEST_NAME:
+                raise self.wrong(f"[axes]: a cell's name has {len(cell.id)} characters: {cell.id[:60]}…")
+            texts = [asked.text for asked in cell.budgets]
+            if doubled := [text for text in texts if texts.count(text) > 1]:
+                raise self.wrong(f"budgets: {doubled[0]!r} stands twice for {cell.id}")
+            known[cell.id] = cell
+        if cells and self.content.sweep is not None:
+            sweep = self.content.sweep
+            self.load({**cells[0].load_text, sweep: self.content.axes[sweep]}, {sweep: "*"})
 
 
-def table_unit(measured: metrics.Metric) -> str:
-    """How a message names the dimension of a metric."""
-    return "a bare number" if measured.unit == "1" else measured.unit
+def _narrowed(grid: Mapping[str, list[str]], made: Budget) -> dict[str, list[str]]:
+    """The axes that decide whether a budget matches; the others have one value here."""
+    named = {*made.where, *made.reference}
+    return {axis: values if axis in named else values[:1] for axis, values in grid.items()}

@@ -35,6 +35,7 @@ _UNITS: dict[str, tuple[str, float]] = {
     "k/s": (RATE, 1e3),
     "%": (FRACTION, 0.01),
     "x": (COUNT, 1.0),
+    "s/Gbit": ("s/Gbit", 1.0),
     **{f"{prefix}B": (BYTE, factor) for prefix, factor in {**_DECIMAL, **_BINARY}.items()},
     **{f"{prefix}bit/s": (BIT_RATE, factor) for prefix, factor in _DECIMAL.items()},
     **{f"{prefix}B/s": (BIT_RATE, 8 * factor) for prefix, factor in {**_DECIMAL, **_BINARY}.items()},
@@ -90,7 +91,7 @@ def _validator(unit: str) -> BeforeValidator:
                 raise ValueError(str(error)) from error
         raise ValueError(f"{value!r} has no unit: write it as text, such as '{value} {_EXAMPLE[unit]}'")
 
-    return BeforeValidator(read)
+    return BeforeValidator(read, json_schema_input_type=str)
 
 
 _EXAMPLE = {SECOND: "s", BYTE: "B", BIT_RATE: "Mbit/s", RATE: "/s", FRACTION: "%"}
@@ -113,7 +114,7 @@ def _count(value: Any) -> int:
     return int(value)
 
 
-Count = Annotated[int, BeforeValidator(_count)]
+Count = Annotated[int, BeforeValidator(_count, json_schema_input_type=int | str)]
 """A pydantic field that is a whole number, also when an axis wrote it as text."""
 
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
