@@ -23,8 +23,9 @@ import weighbridge.cli
 import weighbridge.finish
 import weighbridge.plan
 import weighbridge.progress
+import weighbridge.summary
 from selftests import staged
-from weighbridge import campaign, registry
+from weighbridge import registry
 
 PRELOADED = (
     pytest_benchmark.stats,
@@ -34,6 +35,7 @@ PRELOADED = (
     weighbridge.finish,
     weighbridge.plan,
     weighbridge.progress,
+    weighbridge.summary,
     *(registry.find(kind, key) for kind in registry.KINDS for key in registry.keys(kind)),
 )
 
@@ -70,8 +72,8 @@ class Checkout:
         self.write("tests/test_staged.py", staged.CLAIM)
         for name, text in {**{name: staged.scenario() for name in names}, **scenarios}.items():
             self.write(f"scenarios/{name}.toml", text)
-        for name, value in staged.PATCHES.items():
-            self.monkeypatch.setattr(campaign, name, value)
+        for module, name, value in staged.PATCHES:
+            self.monkeypatch.setattr(module, name, value)
 
     def real(self) -> None:
         """Take the claims and scenarios of this repository."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from weighbridge import campaign
+from weighbridge import _judging, campaign
 from weighbridge.errors import InfrastructureError
 from weighbridge.judge import judge
 from weighbridge.measure import Group, Measured
@@ -53,7 +54,7 @@ def scenario(*, runtimes: tuple[str, ...] = ("host",), budgets: str = BUDGET) ->
     return head + keys + "\n" + (axes + rest).format(runtimes=list(runtimes)) + tables
 
 
-def _measure(group: Group, *_: Any, observer: Any, done: Any, **__: Any) -> dict[str, Measured]:
+def measure(group: Group, *_: Any, observer: Any, done: Any, **__: Any) -> dict[str, Measured]:
     name = group.cells[0].scenario
     if name == "interrupted":
         os.kill(os.getpid(), signal.SIGINT)
@@ -93,11 +94,15 @@ def _unavailable(_: Any, cell: Cell) -> str | None:
     return "there is no such machine" if cell.scenario == "not_run" else None
 
 
-PATCHES: Mapping[str, Any] = {"measure": _measure, "judge": _judge, "unavailable": _unavailable}
-"""What stands in for the engine, by its name in `weighbridge.campaign`."""
+PATCHES: Sequence[tuple[ModuleType, str, Any]] = (
+    (campaign, "measure", measure),
+    (campaign, "unavailable", _unavailable),
+    (_judging, "judge", _judge),
+)
+"""What stands in for the engine, by module and name."""
 
 
 def pytest_configure() -> None:
     """Stage every run of this process."""
-    for name, value in PATCHES.items():
-        setattr(campaign, name, value)
+    for module, name, value in PATCHES:
+        setattr(module, name, value)

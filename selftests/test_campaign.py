@@ -4,10 +4,12 @@ import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +87,7 @@ def test_finished_rounds_are_not_measured_again(checkout: Checkout) -> None:
 
     def measure(*arguments: Any, done: Any, **options: Any) -> Any:
         seen.append(sorted(done))
-        return staged.PATCHES["measure"](*arguments, done=done, **options)
+        return staged.measure(*arguments, done=done, **options)
 
     checkout.monkeypatch.setattr("weighbridge.campaign.measure", measure)
     checkout.monkeypatch.setattr("selftests.staged.os.kill", lambda *_: None)
@@ -213,9 +215,9 @@ def left_behind(run: str) -> list[str]:
     return found
 
 
-@pytest.mark.skipif(NO_LAB is not None, reason=str(NO_LAB))
-def test_lab_run_survives_sigkill(tmp_path: Path) -> None:
-    """Killed in the middle of a round, a lab leaves nothing, and its finished rounds are not measured again."""
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A checkout whose only scenario takes three rounds of a second in the lab; gives the run directory to use."""
     for name, text in {
         "pyproject.toml": SETTINGS,
         "conftest.py": CONFTEST,
@@ -224,17 +226,38 @@ def test_lab_run_survives_sigkill(tmp_path: Path) -> None:
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    run = tmp_path / f"killed-{os.getpid()}"
-    path = run / journal.NAME
-    first = lab_run(tmp_path, f"--run-dir={run}")
+    return tmp_path / f"{tmp_path.name}-{os.getpid()}"
+
+
+@pytest.mark.skipif(NO_LAB is not None, reason=str(NO_LAB))
+def test_lab_run_survives_sigkill(small: Path) -> None:
+    """Killed in the middle of a round, a lab leaves nothing, and its finished rounds are not measured again."""
+    path = small / journal.NAME
+    first = lab_run(small.parent, f"--run-dir={small}")
     Deadline(30).until(lambda: path.exists() and b'"round"' in path.read_bytes(), "the first round")
     first.kill()
     first.wait()
-    Deadline(5).until(lambda: not left_behind(run.name), "the kernel to undo the lab")
-    assert lab_run(tmp_path, f"--resume={run}").wait(60) == 0
-    rounds = Counter(event["number"] for event in journal.read(run) if event["event"] == "round")
+    Deadline(5).until(lambda: not left_behind(small.name), "the kernel to undo the lab")
+    assert lab_run(small.parent, f"--resume={small}").wait(60) == 0
+    rounds = Counter(event["number"] for event in journal.read(small) if event["event"] == "round")
     assert rounds == {0: 1, 1: 1, 2: 1}
-    stored = json.loads((run / "run.json").read_text())
+    stored = json.loads((small / "run.json").read_text())
     assert stored["complete"] is True
     assert [s["n"] for s in stored["cells"][0]["summary"] if s["metric"] == "latency_mean"] == [3]
-    assert not left_behind(run.name)
+    assert not left_behind(small.name)
+
+
+@pytest.mark.skipif(NO_LAB is not None, reason=str(NO_LAB))
+def test_impatient_ctrl_c_leaves_nothing(small: Path) -> None:
+    """Ctrl-C again and again while a lab is undone ends with 130, nothing is left and the run is written."""
+    path = small / journal.NAME
+    run = lab_run(small.parent, f"--run-dir={small}")
+    Deadline(30).until(lambda: path.exists() and b'"site"' in path.read_bytes(), "the lab to stand")
+    deadline = Deadline(20)
+    while run.poll() is None and not deadline.expired:
+        run.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            run.wait(0.05)
+    assert run.wait(1) in (130, -signal.SIGINT)
+    assert not left_behind(small.name)
+    assert json.loads((small / "run.json").read_text())["complete"] is False

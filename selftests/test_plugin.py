@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -244,6 +247,23 @@ def test_tests_of_others_are_untouched(checkout: Checkout) -> None:
     assert checkout.run("tests/nowhere").ret == 4
     assert checkout.run("-k", "x").ret == 0
     assert not (checkout.path / RUN).exists()
+
+
+def test_plain_run_pays_nothing(checkout: Checkout) -> None:
+    """Without a test that asks for a cell nothing of the engine is imported."""
+    heavy = "('pydantic', 'scipy', 'jinja2', 'rich', 'weighbridge.campaign', 'weighbridge.errors')"
+    test = f"import sys\ndef test_x():\n    assert not [name for name in {heavy} if name in sys.modules]\n"
+    checkout.write("tests/test_others.py", test)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q"],
+        cwd=checkout.path,
+        env={**os.environ, "PYTHONPATH": str(staged.REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 def test_xdist_is_refused(checkout: Checkout) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from weighbridge import journal, registry
 from weighbridge._earlier import Earlier, told
+from weighbridge._judging import Judging, Watcher
 from weighbridge._recorder import Recorder
 from weighbridge.errors import InfrastructureError, StoreError, UsageError
-from weighbridge.judge import judge
-from weighbridge.measure import Group, Look, Measured, Observer, Slot, group_cells, measure
-from weighbridge.model import Budget, Cell, PhysicalLimit, Status, Verdict, worst
+from weighbridge.measure import Group, Measured, Slot, group_cells, measure
+from weighbridge.model import Cell, Status, Verdict, worst
 from weighbridge.scenario import load_all
 from weighbridge.stand import unavailable
 from weighbridge.targets import Request, Site
@@ -66,7 +66,7 @@ class Outcome:
 class Campaign:
     """A run from its settings to its directory."""
 
-    def __init__(self, settings: Settings, watcher: Observer | None = None) -> None:
+    def __init__(self, settings: Settings, watcher: Watcher | None = None) -> None:
         self.settings = settings
         self.target = registry.find("targets", settings.target)
         self.profile = settings.profile or ("quick" if self.target.LIVE else "study")
@@ -215,92 +215,29 @@ class Campaign:
                 available.append(slot)
             else:
                 known |= {cell.id: Measured(cell, problem=(Status.NOT_RUN, reason)) for cell in slot.cells}
+        runnable = Group(group.name, tuple(available), group.looks)
+        chosen = {cell.id for cell in self.selected}
+        judging = Judging(runnable, self.settings.target, self.target.LIVE, chosen, known, self.watcher)
         if available:
-            runnable = Group(group.name, tuple(available), group.looks)
             rng = random.Random(f"{self.seed} {group.name}")  # noqa: S311 - shuffles rounds, guards nothing
-            state = _Deciding(self, known)
             known |= measure(
                 runnable,
                 self.site,
                 rng,
                 observer=Recorder(self),
-                decide=state.decided,
+                decide=judging.decided,
                 done=self._earlier.rounds_of(runnable),
             )
-            final = {verdict.cell + verdict.budget: verdict for verdict in state.verdicts}
-        else:
-            final = {}
-        chosen = {cell.id for cell in self.selected}
         for measured in (known[cell.id] for cell in group.cells):
-            verdicts: tuple[Verdict, ...] = ()
-            if measured.cell.id in chosen:
-                verdicts = tuple(
-                    final.get(measured.cell.id + budget.text) or self._verdict(measured, budget, known, None)
-                    for budget in self._budgets(measured.cell)
-                )
+            verdicts = judging.final(measured, known)
             outcome = Outcome(measured.cell, measured, verdicts)
             self.outcomes[measured.cell.id] = outcome
             self.record("outcome", {"status": outcome.status, "reason": outcome.reason, **told(measured, verdicts)})
-
-    def _budgets(self, cell: Cell) -> Sequence[Budget]:
-        return [b for b in cell.budgets if not b.targets or self.settings.target in b.targets]
-
-    def _verdict(self, measured: Measured, budget: Budget, known: Mapping[str, Measured], look: Look | None) -> Any:
-        """One verdict; None only when `look` allows more rounds."""
-        if measured.problem is not None:
-            return Verdict(measured.cell.id, budget.text, *measured.problem)
-        reference: Mapping[int, float] | PhysicalLimit | None = measured.limit
-        if budget.kind == "ratio":
-            other = self._reference(measured.cell, budget, known)
-            if other.problem is not None:
-                return Verdict(measured.cell.id, budget.text, other.problem[0], f"{other.cell.id}: {other.problem[1]}")
-            reference = other.valid(budget.metric)
-        figures = measured.valid(budget.metric)
-        if not figures:
-            doubts = [s.invalid for s in measured.samples if s.metric == budget.metric and s.invalid]
-            why = doubts[0] if doubts else f"the tool gave no {budget.metric}"
-            return Verdict(measured.cell.id, budget.text, Status.INVALID, why)
-        return judge(
-            budget,
-            measured.cell.id,
-            figures,
-            reference,
-            look or Look(1, 1),
-            by_value=not self.target.LIVE,
-        )
-
-    def _reference(self, cell: Cell, budget: Budget, known: Mapping[str, Measured]) -> Measured:
-        wanted = {**cell.axes, **budget.reference}
-        for other in known.values():
-            if other.cell.scenario == cell.scenario and other.cell.axes == wanted:
-                return other
-        raise AssertionError(f"{cell.id} was planned without {wanted}")
 
     def record(self, event: str, content: Mapping[str, Any]) -> None:
         """Write an event down, where a journal is open."""
         if self._journal is not None:
             self._journal.append(event, content)
-
-
-@dataclass
-class _Deciding:
-    """Judges a group at its planned looks and keeps the verdicts reached."""
-
-    campaign: Campaign
-    elsewhere: Mapping[str, Measured]
-    verdicts: list[Verdict] = field(default_factory=list)
-
-    def decided(self, look: Look, known: Mapping[str, Measured]) -> bool:
-        chosen = {cell.id for cell in self.campaign.selected}
-        everything = {**self.elsewhere, **known}
-        found = [
-            self.campaign._verdict(measured, budget, everything, look)
-            for measured in known.values()
-            if measured.cell.id in chosen
-            for budget in self.campaign._budgets(measured.cell)
-        ]
-        self.verdicts = [verdict for verdict in found if verdict is not None]
-        return len(self.verdicts) == len(found)
 
 
 def new_run_id() -> str:

@@ -6,8 +6,6 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from tabulate import tabulate
-
 from weighbridge import __version__, registry, report, store
 from weighbridge.campaign import Campaign, Outcome
 from weighbridge.errors import UsageError
@@ -86,15 +84,6 @@ def _cell(outcome: Outcome, *, selected: bool) -> store.StoredCell:
             for v in outcome.verdicts
         ],
     )
-
-
-def verdict_table(campaign: Campaign) -> str:
-    """The verdicts for a terminal, worst first, and how many cells did not run."""
-    run = stored(campaign)
-    rows = report.verdict_rows(run)
-    skipped = sum(cell.status == "not-run" and cell.selected for cell in run.cells)
-    text = tabulate(rows, headers=["verdict", "cell", "budget", "why"], tablefmt="simple", disable_numparse=True)
-    return text + (f"\n{skipped} cells were not run; the report lists the reasons" if skipped else "")
 
 
 def rerender(folder: Path, templates: Path) -> list[Path]:

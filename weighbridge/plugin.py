@@ -272,15 +272,16 @@ def _exit_code(config: pytest.Config, campaign: Campaign, exitstatus: int) -> in
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the verdict table, worst first, and where the report is."""
     campaign = config.stash.get(CAMPAIGN, None)
-    if campaign is None or campaign.folder is None or not campaign.outcomes:
+    if campaign is None or campaign.folder is None:
         return
-    from weighbridge.finish import verdict_table  # noqa: PLC0415
+    from weighbridge.summary import summary, whereabouts  # noqa: PLC0415
 
-    terminalreporter.section("verdicts, worst first")
-    terminalreporter.write_line(verdict_table(campaign))
-    for name in ("report.md", "run.json", "journal.jsonl"):
-        if (campaign.folder / name).exists():
-            terminalreporter.write_line(f"{name.partition('.')[0]}: {campaign.folder / name}")
+    judged = [campaign.outcomes[cell.id] for cell in campaign.selected if cell.id in campaign.outcomes]
+    terminalreporter.section("verdicts, worst first" if judged else "no verdict yet")
+    for line in summary(judged, terminalreporter._tw.fullwidth):
+        terminalreporter.write_line(line)
+    for line in whereabouts(campaign.folder, complete=len(judged) == len(campaign.selected)):
+        terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,20 +5,33 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from weighbridge.measure import Group, Slot
-from weighbridge.model import Sample
+from weighbridge.model import WORST_FIRST, Sample, Verdict
 from weighbridge.stand import Reading
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+_BAR, _WIDE = 16, 80
+_NAMED = 6
+"""A log names at most so many runs of a group."""
+
+
+def so_far(verdicts: Sequence[Verdict], undecided: int) -> str:
+    """Verdicts counted, worst first: `1 fail, 3 pass, 2 open`."""
+    counted = Counter(verdict.status for verdict in verdicts)
+    parts = [f"{counted[status]} {status}" for status in WORST_FIRST if counted[status]]
+    return ", ".join([*parts, *([f"{undecided} open"] if undecided else [])]) or "nothing to judge"
+
+
 class PlainProgress:
-    """A line per group and one per finished round, for logs."""
+    """A few lines per group, for logs: what is measured, what goes wrong, where it is judged."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stdout
@@ -26,77 +39,78 @@ class PlainProgress:
 
     def slot_started(self, group: Group, slot: Slot, number: int, planned: float) -> None:  # noqa: ARG002
         """Announce a group at its first run."""
-        if group.name != self._group:
-            self._group = group.name
-            names = ", ".join(slot.name for slot in group.slots)
-            most = f"up to {group.looks[-1]} rounds, {group.planned(group.looks[-1]):.0f} s"
-            self._say(f"{group.slots[0].cells[0].tool}: {names} ({most})")
+        if group.name == self._group:
+            return
+        self._group = group.name
+        names = [slot.name for slot in group.slots]
+        seconds = group.planned(group.looks[-1])
+        rounds = "1 round" if group.looks[-1] == 1 else f"up to {group.looks[-1]} rounds"
+        self._say(f"{slot.cells[0].tool}: {rounds} of {len(names)} runs, at most {seconds:.0f} s of load")
+        for name in names if len(names) <= _NAMED else names[: _NAMED - 1]:
+            self._say(f"  {name}")
+        if len(names) > _NAMED:
+            self._say(f"  and {len(names) - _NAMED + 1} more")
 
     def slot_read(self, group: Group, slot: Slot, number: int, attempt: int, reading: Reading) -> None:  # noqa: ARG002
         """Say what went wrong, at once."""
         if reading.problem:
             self._say(f"  round {number + 1}, {slot.name}: {reading.problem}")
 
-    def round_finished(self, group: Group, number: int, samples: Mapping[str, Sequence[Sample]]) -> None:  # noqa: ARG002
-        """Count rounds where they are judged."""
-        if number + 1 in group.looks:
-            self._say(f"  round {number + 1} of at most {group.looks[-1]} done")
+    def round_finished(self, group: Group, number: int, samples: Mapping[str, Sequence[Sample]]) -> None:
+        """Rounds are told where they are judged."""
+
+    def judged(self, group: Group, rounds: int, verdicts: Sequence[Verdict], undecided: int) -> None:
+        """Tell the verdicts so far, at each planned look."""
+        self._say(f"  round {rounds} of at most {group.looks[-1]}: {so_far(verdicts, undecided)}")
 
     def _say(self, text: str) -> None:
         print(text, file=self.stream, flush=True)
 
 
 class LiveProgress(PlainProgress):
-    """One line that follows the running tool: tool, elapsed of planned, round, cell."""
+    """One line that follows the running tool: tool, elapsed of planned, round, verdicts so far, cell."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__(stream)
         from rich.console import Console  # noqa: PLC0415 - only a terminal pays for rich
-        from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
+        from rich.live import Live  # noqa: PLC0415
 
-        follow = self._clock
-
-        class Line(Progress):
-            """A progress line that advances with the clock: most tools say nothing until they end."""
-
-            def get_renderables(self) -> Iterator[RenderableType]:
-                """Bring the line up to date, then draw it."""
-                for task in self.tasks:
-                    elapsed, planned = follow()
-                    task.completed = min(elapsed, planned)
-                    task.fields["clock"] = f"{elapsed:4.1f}/{planned:.1f} s"
-                yield self.make_tasks_table(self.tasks)
-
-        columns = (
-            TextColumn("{task.fields[tool]:>7}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[clock]}"),
-            TextColumn("{task.description}"),
-        )
-        self._planned, self._started, self._so_far = 1.0, time.monotonic(), ""
-        self._bar = Line(*columns, console=Console(file=self.stream), transient=True)
-        self._task = self._bar.add_task("", tool="", clock="", total=1.0)
+        self._tool, self._text, self._so_far = "", "standing up", ""
+        self._planned, self._started = 0.0, time.monotonic()
+        # Most tools say nothing until they end, so the line follows the clock.
+        self._console = Console(file=self.stream)
+        self._live = Live(console=self._console, get_renderable=self._line, refresh_per_second=10, transient=True)
 
     @contextmanager
     def shown(self) -> Iterator[None]:
         """The live line for the length of the context."""
-        with self._bar:
+        with self._live:
             yield
 
     def slot_started(self, group: Group, slot: Slot, number: int, planned: float) -> None:
         """Follow another tool run."""
+        if group.name != self._group:
+            self._group, self._so_far = group.name, ""
         self._planned, self._started = planned, time.monotonic()
-        text = f"round {number + 1}/{group.looks[-1]}  {slot.name}"
-        self._bar.update(self._task, description=text, tool=slot.cells[0].tool, total=planned)
+        self._tool = slot.cells[0].tool
+        self._text = f"round {number + 1}/{group.looks[-1]}{self._so_far}  {slot.name}"
 
-    def round_finished(self, group: Group, number: int, samples: Mapping[str, Sequence[Sample]]) -> None:
-        """The line shows it already."""
+    def judged(self, group: Group, rounds: int, verdicts: Sequence[Verdict], undecided: int) -> None:  # noqa: ARG002
+        """Keep the verdicts so far in the line."""
+        self._so_far = f" ({so_far(verdicts, undecided)})"
 
     def _say(self, text: str) -> None:
-        self._bar.console.print(text, highlight=False, markup=False)
+        self._console.print(text, highlight=False, markup=False)
 
-    def _clock(self) -> tuple[float, float]:
-        return time.monotonic() - self._started, self._planned
+    def _line(self) -> RenderableType:
+        """The line as it is now; on a narrow terminal the bar goes first, then the end of the cell's name."""
+        from rich.text import Text  # noqa: PLC0415
+
+        elapsed = time.monotonic() - self._started
+        done = int(_BAR * min(elapsed / self._planned, 1.0)) if self._planned else 0
+        bar = f"{'━' * done:·<{_BAR}}  " if self._console.width >= _WIDE else ""
+        clock = f"{elapsed:.1f}/{self._planned:.1f} s  " if self._planned else ""
+        return Text(f"{self._tool}  {bar}{clock}{self._text}".strip(), no_wrap=True, overflow="ellipsis")
 
 
 def on_terminal(stream: TextIO) -> bool:
