@@ -6,12 +6,10 @@ file, the key and the nearest valid one.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from pydantic import ValidationError
 
 from weighbridge import registry
 from weighbridge._scenario_budget import budget
+from weighbridge._scenario_digest import digest
 from weighbridge.errors import ScenarioError, UsageError
 from weighbridge.model import STRUCTURAL_AXES, Budget, Cell, Limits
 from weighbridge.scenario_file import PROFILES, LimitsTable, ProfileTable, ScenarioFile, explain, nearest, read, schema
@@ -88,7 +87,7 @@ def load(path: Path, profile: str = "quick") -> Scenario:
         looks=looks,
         cells=() if overrides.omit else cells,
         references={cell.id: tuple(reading.references(cell, budgets)) for cell in cells},
-        digest=_digest(cells, looks),
+        digest=digest(cells, looks),
         tolerated_errors=content.tolerated_errors,
         omit=overrides.omit,
     )
@@ -124,27 +123,6 @@ def _resolved(content: ScenarioFile, overrides: ProfileTable) -> ScenarioFile:
 def _product(axes: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
     for values in itertools.product(*axes.values()):
         yield dict(zip(axes, values, strict=True))
-
-
-def _digest(cells: Iterable[Cell], looks: tuple[int, ...]) -> str:
-    """SHA-256 over everything that changes what is measured or how it is judged, however it is written."""
-    asked = sorted(
-        [
-            cell.id,
-            cell.tool,
-            cell.server,
-            cell.load.model_dump(mode="json"),
-            asdict(cell.limits),
-            cell.sweep,
-            cell.client,
-            dict(cell.conditions),
-            cell.tolerated_errors,
-            cell.per_core,
-            sorted([b.metric, b.bound, b.kind, b.value, dict(b.reference), list(b.targets)] for b in cell.budgets),
-        ]
-        for cell in cells
-    )
-    return hashlib.sha256(json.dumps([asked, looks], sort_keys=True).encode()).hexdigest()
 
 
 class _Reading:
