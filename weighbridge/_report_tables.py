@@ -61,7 +61,7 @@ class Comparison:
     limits: list[str]
     proofs: list[list[str]]
     rounds: str
-    doubtful: bool
+    percentiles: bool
 
 
 def compare(cells: Sequence[StoredCell], raw: RawFolder) -> Comparison:
@@ -90,7 +90,7 @@ def compare(cells: Sequence[StoredCell], raw: RawFolder) -> Comparison:
         limits=_limits(found, varying),
         proofs=_proofs(found, varying, raw),
         rounds=f"{counts.pop()}" if len(counts) == 1 else "",
-        doubtful=any(text.startswith("[") for row in rows for text in row),
+        percentiles=any(name.startswith("latency_p") for name in shown),
     )
 
 

@@ -1,12 +1,14 @@
 """The journal: one checksummed line per event, fsynced as it happens; the truth of a run.
 
 A line is the CRC-32 of its text in hex, a space and a JSON object. A torn last line (the machine
-stopped while it was written) is dropped; a broken line anywhere else is an error, since nothing after
-it can be trusted.
+stopped while it was written, so that no newline or no checksum ends it) is dropped; a broken line
+anywhere else is an error, since nothing after it can be trusted. An open journal is locked: two runs
+never write into one directory.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import zlib
@@ -29,6 +31,11 @@ class Journal:
             self._stream = self.path.open("ab", buffering=0)
         except OSError as error:
             raise StoreError(f"{self.path} cannot be written: {error.strerror}; choose another --run-dir") from error
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._stream.close()
+            raise StoreError(f"{folder} is in use by another run; choose another --run-dir") from error
 
     def append(self, event: str, content: Mapping[str, Any]) -> None:
         """Write one event and wait until it is on disk.
@@ -64,37 +71,40 @@ def read(folder: Path) -> list[dict[str, Any]]:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    lines.pop()  # what follows the last newline is nothing, or torn
     events = []
     for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
         event = _event(line)
-        if event is None:
-            if number >= len(lines) - 1:
-                break
+        if event is not None:
+            events.append(event)
+        elif number < len(lines):
             raise StoreError(f"{path} is corrupt at line {number}; delete that line and the following ones to resume")
-        events.append(event)
     return events
 
 
 def truncate_torn_tail(folder: Path) -> None:
-    """Cut a torn last line, so that the next event starts on a line of its own."""
+    """Cut a torn last line, so that the next event starts on a line of its own.
+
+    Raises StoreError when the file cannot be read or cut.
+    """
     path = folder / NAME
-    whole = path.read_bytes()
-    body, newline, last = whole.rpartition(b"\n")
-    keep = whole if not last else body + newline
-    if keep:
-        lines = keep.rstrip(b"\n").split(b"\n")
-        if _event(lines[-1]) is None:
-            keep = b"\n".join(lines[:-1]) + b"\n" if lines[:-1] else b""
-    if len(keep) != len(whole):
+    try:
         with path.open("r+b") as stream:
-            stream.truncate(len(keep))
+            lines = stream.read().split(b"\n")
+            lines.pop()
+            if lines and _event(lines[-1]) is None:
+                lines.pop()
+            stream.truncate(sum(len(line) + 1 for line in lines))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be cut: {error.strerror}") from error
 
 
 def _event(line: bytes) -> dict[str, Any] | None:
     checksum, _, text = line.partition(b" ")
     if f"{zlib.crc32(text):08x}".encode() != checksum:
         return None
-    content = json.loads(text)
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return None
     return content if isinstance(content, dict) else None

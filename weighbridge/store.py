@@ -23,7 +23,7 @@ RUN, BENCHMARK = "run.json", "benchmark.json"
 
 
 class _Stored(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class StoredSample(_Stored):
@@ -159,15 +159,19 @@ def load(folder: Path) -> RunFile:
     path = folder / RUN if folder.is_dir() else folder
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        found = document.pop("schema", None)
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} is no stored run: {error}") from error
+    if not isinstance(document, dict):
+        raise StoreError(f"{path} is no stored run: it holds no object")
+    found = document.pop("schema", None)
     if found != SCHEMA:
         raise StoreError(f"{path} is of schema {found!r}, this version reads {SCHEMA!r}")
     try:
         return RunFile.model_validate({"schema_": found, **document})
     except ValidationError as error:
-        raise StoreError(f"{path} does not fit its schema: {error.errors()[0]['msg']}") from error
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"{path} does not fit its schema: {where}: {first['msg']}") from error
 
 
 def run_schema() -> str:

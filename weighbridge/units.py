@@ -41,7 +41,7 @@ _UNITS: dict[str, tuple[str, float]] = {
     **{f"{prefix}B/s": (BIT_RATE, 8 * factor) for prefix, factor in {**_DECIMAL, **_BINARY}.items()},
 }
 
-_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*\Z")
+_QUANTITY = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(\S*)\s*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ def parse(text: str) -> Quantity:
     if not unit:
         raise UnitError(f"{text!r} has no unit: write for example '{number} s', '{number} B' or '{number}/s'")
     if unit not in _UNITS:
-        near = difflib.get_close_matches(unit, _UNITS, n=1, cutoff=0.4)
+        near = [name for name in _UNITS if name.lower() == unit.lower()]
+        near = near or difflib.get_close_matches(unit, _UNITS, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else f"; units are {', '.join(_UNITS)}"
         raise UnitError(f"{text!r}: {unit!r} is no unit{hint}")
     dimension, factor = _UNITS[unit]
