@@ -45,7 +45,8 @@ class PlainProgress:
         names = [slot.name for slot in group.slots]
         seconds = group.planned(group.looks[-1])
         rounds = "1 round" if group.looks[-1] == 1 else f"up to {group.looks[-1]} rounds"
-        self._say(f"{slot.cells[0].tool}: {rounds} of {len(names)} runs, at most {seconds:.0f} s of load")
+        runs = "1 run" if len(names) == 1 else f"{len(names)} runs"
+        self._say(f"{slot.cells[0].tool}: {rounds} of {runs}, at most {seconds:.0f} s of load")
         for name in names if len(names) <= _NAMED else names[: _NAMED - 1]:
             self._say(f"  {name}")
         if len(names) > _NAMED:
