@@ -27,3 +27,18 @@ class Server(Protocol):
 
     def single_use(self, load: Any) -> bool:
         """Whether every run of the tool needs a server of its own."""
+
+
+def no_files(port: int, workdir: str) -> Mapping[str, str]:  # noqa: ARG001 - a server's `files`
+    """The server needs none."""
+    return {}
+
+
+def over_tcp(load: Any) -> str:  # noqa: ARG001 - a server's `transport`
+    """Whatever the load measures, clients first meet the server over TCP."""
+    return "tcp"
+
+
+def serves_on(load: Any) -> bool:  # noqa: ARG001 - a server's `single_use`
+    """The server takes one client after the other."""
+    return False

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
+
+from weighbridge.servers import no_files as files
+
+__all__ = ["PACKAGE", "PORT", "PROGRAMS", "argv", "files", "single_use", "transport"]
 
 PROGRAMS = ("iperf",)
 PACKAGE = "iperf"
@@ -13,11 +16,6 @@ PORT = 5001
 def argv(program: str, port: int, workdir: str, load: Any) -> list[str]:  # noqa: ARG001 - part of the protocol
     """Serve what the client will send."""
     return [program, "-s", "-p", str(port), *(["-u"] if load.udp else [])]
-
-
-def files(port: int, workdir: str) -> Mapping[str, str]:  # noqa: ARG001 - part of the protocol
-    """It needs none."""
-    return {}
 
 
 def transport(load: Any) -> str:

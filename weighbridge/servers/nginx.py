@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from weighbridge.servers import over_tcp as transport
+from weighbridge.servers import serves_on as single_use
+
+__all__ = ["PACKAGE", "PORT", "PROGRAMS", "argv", "files", "single_use", "transport"]
+
 PROGRAMS = ("nginx",)
 PACKAGE = "nginx-light"
 PORT = 8080
@@ -46,13 +51,3 @@ def files(port: int, workdir: str) -> Mapping[str, str]:
         f"{workdir}/nginx.conf": _CONFIGURATION.format(workdir=workdir, port=port),
         f"{workdir}/www/index.html": "x" * BODY_BYTES,
     }
-
-
-def transport(load: Any) -> str:  # noqa: ARG001 - part of the protocol
-    """HTTP."""
-    return "tcp"
-
-
-def single_use(load: Any) -> bool:  # noqa: ARG001 - part of the protocol
-    """It serves one client after the other."""
-    return False

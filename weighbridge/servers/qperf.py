@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
+
+from weighbridge.servers import no_files as files
+from weighbridge.servers import over_tcp as transport
+from weighbridge.servers import serves_on as single_use
+
+__all__ = ["PACKAGE", "PORT", "PROGRAMS", "argv", "files", "single_use", "transport"]
 
 PROGRAMS = ("qperf",)
 PACKAGE = "qperf"
@@ -13,18 +18,3 @@ PORT = 19765
 def argv(program: str, port: int, workdir: str, load: Any) -> list[str]:  # noqa: ARG001 - part of the protocol
     """Listen on the port that clients use by default."""
     return [program, "--listen_port", str(port)]
-
-
-def files(port: int, workdir: str) -> Mapping[str, str]:  # noqa: ARG001 - part of the protocol
-    """It needs none."""
-    return {}
-
-
-def transport(load: Any) -> str:  # noqa: ARG001 - part of the protocol
-    """Tests are negotiated over TCP, whatever they measure."""
-    return "tcp"
-
-
-def single_use(load: Any) -> bool:  # noqa: ARG001 - part of the protocol
-    """It serves one client after the other."""
-    return False

@@ -48,13 +48,6 @@ _ERROR = re.compile(
 )
 
 
-def whole_seconds(value: float) -> float:
-    """`-d` takes whole seconds, at least one; anything else raises ValueError."""
-    if value < 1 or value != int(value):
-        raise ValueError(f"wrk runs for whole seconds, not {value:g} s")
-    return value
-
-
 def parse(tool: str, text: str) -> tuple[Result, ...]:
     """Return every report in `text`, in order; see `weighbridge.tools.Tool.parse`."""
     lines = [line.strip() for line in text.split("\n")]

@@ -15,12 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from weighbridge.tools import Endpoint, Result, _wrk, _wrk_command
+from weighbridge.tools._wrk_command import Load, planned
 
-from weighbridge import tools
-from weighbridge.tools import Endpoint, Result, _wrk
-from weighbridge.tools._http import FileName, Headers, header_options, url
-from weighbridge.units import Count, Duration
+__all__ = ["CLOSED_LOOP", "CUSTOMARY", "PACKAGE", "PROGRAMS", "Load", "argv", "parse", "planned", "select"]
 
 PROGRAMS = ("wrk",)
 PACKAGE: str | None = "wrk"
@@ -29,42 +27,9 @@ CUSTOMARY = {"throughput": "MiB/s"}
 """The units it prints, by the beginning of a metric's name; reports show its figures in them."""
 
 
-class Load(tools.Load):
-    """`threads` that share `connections` for `duration` (whole seconds); `latency` asks for percentiles."""
-
-    threads: Count = Field(ge=1)
-    connections: Count = Field(ge=1)
-    duration: Duration
-    latency: bool = True
-    headers: Headers = Field(default_factory=dict)
-    script: FileName | None = None
-
-    _whole_seconds = field_validator("duration")(_wrk.whole_seconds)
-
-    @model_validator(mode="after")
-    def _each_thread_has_a_connection(self) -> Load:
-        if self.connections < self.threads:
-            raise ValueError(f"{self.connections} connections cannot serve {self.threads} threads")
-        return self
-
-
-def argv(program: str, load: Any, server: Endpoint) -> list[str]:
+def argv(program: str, load: Load, server: Endpoint) -> list[str]:
     """Return the command line."""
-    return [
-        program,
-        f"-t{load.threads}",
-        f"-c{load.connections}",
-        f"-d{load.duration:.0f}s",
-        *(["--latency"] if load.latency else []),
-        *(["-s", load.script] if load.script else []),
-        *header_options(load.headers),
-        url(server),
-    ]
-
-
-def planned(load: Any) -> float:
-    """Return the seconds one run should take."""
-    return float(load.duration)
+    return _wrk_command.argv(program, load, server)
 
 
 def parse(text: str) -> tuple[Result, ...]:
