@@ -41,7 +41,7 @@ def test_cells_commands_and_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_what_is_skipped_takes_no_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A cell that cannot run is listed with its reason, has no command and adds nothing to the time."""
     whole, part = planned(monkeypatch, tmp_path), planned(monkeypatch, tmp_path, missing="host")
-    assert "  socket-host  (only as a reference; skipped: not installed)" in part
+    assert part[part.index("skipped: not installed") + 1] == "  socket-host"
     assert sum(line.startswith("      $ ") for line in part) == 1
     assert seconds(part) == pytest.approx(seconds(whole) / 2, abs=1)
 

@@ -19,31 +19,35 @@ def show_plan(campaign: Campaign, stream: TextIO) -> None:
     total = 0.0
     live = campaign.target.LIVE
     selected = {cell.id for cell in campaign.selected}
+    skipped: dict[str, list[str]] = {}
     for group in campaign.groups:
         reasons = {slot: campaign.unavailable(slot.cells[0]) for slot in group.slots}
-        lines: list[str] = []
         for slot, reason in reasons.items():
-            for cell in slot.cells:
-                notes = [] if cell.id in selected else ["only as a reference"]
-                notes += [f"skipped: {reason}"] if reason else []
-                lines.append(f"  {cell.id}" + (f"  ({'; '.join(notes)})" if notes else ""))
-            if reason is None and live:
-                lines.append(f"      $ {_command(slot)}")
-        a_round = sum(slot.planned for slot, reason in reasons.items() if reason is None)
+            if reason is not None:
+                skipped.setdefault(reason, []).extend(cell.id for cell in slot.cells)
+        runnable = [slot for slot, reason in reasons.items() if reason is None]
+        if not runnable:
+            continue
+        a_round = sum(slot.planned for slot in runnable)
         least, most = group.looks[0], group.looks[-1]
         total += most * a_round
-        if live:
-            print(f"\n{_span(least, most)} rounds, {_span(least * a_round, most * a_round)} s", file=stream)
-        else:
-            print("\nrecorded", file=stream)
-        print(*lines, sep="\n", file=stream)
+        head = f"{_span(least, most)} rounds, {_span(least * a_round, most * a_round)} s" if live else "recorded"
+        print(f"\n{head}", file=stream)
+        for slot in runnable:
+            for cell in slot.cells:
+                print(f"  {cell.id}" + ("" if cell.id in selected else "  (only as a reference)"), file=stream)
+            if live:
+                print(f"      $ {_command(slot)}", file=stream)
+    for reason, cells in skipped.items():
+        print(f"\nskipped: {reason}", *(f"  {cell}" for cell in cells), sep="\n", file=stream)
     seconds = f"at most {total:.0f} s of load" if live else "nothing is measured"
     print(f"\n{len(selected)} cells, {len(campaign.groups)} groups, {seconds}", file=stream)
 
 
 def _command(slot: Slot) -> str:
-    tool = registry.find("tools", slot.cells[0].tool)
-    return shlex.join(tool.argv(tool.PROGRAMS[0], slot.load, Endpoint("SERVER", 0)))
+    first = slot.cells[0]
+    tool, server = registry.find("tools", first.tool), registry.find("servers", str(first.server))
+    return shlex.join(tool.argv(tool.PROGRAMS[0], slot.load, Endpoint("SERVER", server.PORT)))
 
 
 def _span(least: float, most: float) -> str:

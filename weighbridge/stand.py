@@ -174,7 +174,7 @@ class LiveStand:
         shell = self.client.shell
         argv = tool.argv(find_program(shell, tool.PROGRAMS, tool.PACKAGE), load, self.endpoint)
         before = self._packets()
-        done = shell.run(argv, timeout=tool.planned(load) * 1.2 + 10.0, check=False)
+        done = shell.run(argv, timeout=_deadline(tool.planned(load), load), check=False)
         self.counted = (before, self._packets())
         output = done.stdout + (f"\n{done.stderr}" if done.stderr.strip() else "")
         problem = None if done.ok else done.explain()
@@ -256,6 +256,11 @@ def _stand_up_on_hosts(site: Hosts, cell: Cell, undo: ExitStack) -> LiveStand:
     stand = LiveStand(cell, start, start(), client_pod, server_pod, Endpoint(server_pod.address, port), limit)
     undo.callback(stand.stop_server)
     return stand
+
+
+def _deadline(planned: float, load: Any) -> float:
+    """When a tool run hangs, in seconds: soon after its end, or long after where a count sets the end."""
+    return planned * 1.2 + 10.0 if getattr(load, "duration", None) else planned * 10.0 + 10.0
 
 
 def _limit(link_rate: float | None, overhead: int, cell: Cell) -> PhysicalLimit | None:

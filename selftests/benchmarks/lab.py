@@ -7,6 +7,9 @@ every network reaches beside the physical limit of its link. Only an idle machin
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +29,7 @@ ROUNDS = 5
 
 def main() -> None:
     """Measure and print."""
-    rows = [opening(), *stands(), *throughputs()]
+    rows = [opening(), *stands(), *throughputs(), whole_run()]
     print(tabulate(rows, headers=["what", "median", "range", "bound", "met"], tablefmt="github", disable_numparse=True))
 
 
@@ -57,6 +60,19 @@ def stands() -> Iterator[list[str]]:
             # The first stand-up also wires the network.
             yield row(f"stand-up {runtime}, calico", ups[1:], bound)
             yield row(f"tear-down {runtime}", downs[1:], 0.3)
+
+
+def whole_run() -> list[str]:
+    """Everything that `./run lab` measures in profile quick, once."""
+
+    def once() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "pytest", "-q", f"--run-dir={folder}/run"]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"the quick run ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+    return row("a quick run of the lab", [timed(once)], 360)
 
 
 def throughputs() -> Iterator[list[str]]:

@@ -45,7 +45,7 @@ _PREFIXES = {
     "Waiting": "waiting_time",
     "Total": "latency",
 }
-_GUESSED_RATE = 1000.0
+_GUESSED_RATE = 5000.0
 """Requests per second that `planned` assumes; a slower server only stretches the run."""
 
 _ERROR = re.compile(
@@ -92,7 +92,7 @@ def argv(program: str, load: Any, server: Endpoint) -> list[str]:
 
 
 def planned(load: Any) -> float:
-    """Return the time limit, else the seconds the requests take at 1000 per second."""
+    """Return the time limit, else the seconds the requests take at 5000 per second."""
     return float(load.duration) if load.duration is not None else max(load.requests / _GUESSED_RATE, 1.0)
 
 
