@@ -45,8 +45,8 @@ def samples_of(slot: Slot, reading: Reading, number: int) -> dict[str, list[Samp
                 name,
                 metrics.metric(name).unit,
                 number,
-                value,
-                whole or (latency if name.startswith("latency") else None),
+                None if name in reading.refuted else value,
+                reading.refuted.get(name) or whole or (latency if name.startswith("latency") else None),
             )
             for name, value in figures.items()
         ]

@@ -36,6 +36,8 @@ class Reading:
     results: tuple[Result, ...] | None = None
     live: bool = True
     """False for a recording, whose command line is not the scenario's."""
+    refuted: Mapping[str, str] = field(default_factory=dict)
+    """Metrics whose figure contradicts its neighbours, with the arithmetic."""
 
 
 class Stand(Protocol):
@@ -132,7 +134,9 @@ class RecordedStand:
     def read(self, cell: Cell, load: Any, number: int) -> Reading:  # noqa: ARG002 - recorded with what load it was
         """The recording of round `number`."""
         recording = self.found[number]
-        return Reading((recording.source,), recording.text, 0.0, None, recording.results, live=False)
+        return Reading(
+            (recording.source,), recording.text, 0.0, None, recording.results, live=False, refuted=recording.refuted
+        )
 
     def evidence(self) -> Mapping[str, str]:
         """Where the figures come from and what was said of them."""

@@ -5,9 +5,9 @@ A target module has `LIVE` (whether it measures now) and `open_site(request)`, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -75,6 +75,8 @@ class Recording:
     note: str = ""
     round: int = 0
     """Recordings of the same round were made together and may be compared."""
+    refuted: Mapping[str, str] = field(default_factory=dict)
+    """Metrics whose figure contradicts its neighbours, with the arithmetic."""
 
 
 @runtime_checkable

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weighbridge import units
+from weighbridge.audit import Discrepancy, audit
 from weighbridge.errors import UsageError
 from weighbridge.metrics import metric
 from weighbridge.model import Cell
@@ -17,6 +18,9 @@ from weighbridge.tools import Result
 
 LIVE = False
 
+_EXCLUDING = ("lost digit", "transfer", "mean")
+"""The kinds of discrepancy that leave a printed figure wrong, and not only what is said about it."""
+
 
 @dataclass
 class Archive:
@@ -24,6 +28,7 @@ class Archive:
 
     folder: Path
     _studies: dict[str, Study] = field(default_factory=dict)
+    _found: dict[str, tuple[Discrepancy, ...]] = field(default_factory=dict)
 
     def study(self, name: str) -> Study:
         """A study by name.
@@ -46,10 +51,20 @@ class Archive:
             for r in study.recordings_of(cell.scenario, cell.axes)
         ]
         figures = [
-            Recording(f.source, "", (Result({}, _values(f)),), _bounds(f), number)
+            Recording(f.source, "", (Result({}, _values(f)),), _bounds(f), number, self._refuted(study, f))
             for number, f in enumerate(study.figures_of(cell.scenario, cell.axes))
         ]
         return outputs or figures
+
+    def _refuted(self, study: Study, figure: Figure) -> Mapping[str, str]:
+        """The metrics of a row of figures that its other figures exclude, with the arithmetic."""
+        if study.name not in self._found:
+            self._found[study.name] = audit(study)
+        return {
+            d.metric: d.arithmetic
+            for d in self._found[study.name]
+            if d.kind in _EXCLUDING and d.scenario == figure.scenario and d.axes == figure.axes
+        }
 
     def stated_link_rate(self, cell: Cell) -> float | None:
         """The line rate that a study states for its machines, bit/s."""
