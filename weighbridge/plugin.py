@@ -204,6 +204,8 @@ def pytest_runtest_makereport(
         report.__dict__["verdict"] = verdict
         if verdict != "inconclusive" and call.excinfo is not None:
             report.longrepr = f"{verdict}: {call.excinfo.value}"
+    elif verdict == "fail" and call.excinfo is not None and call.excinfo.errisinstance(AssertionError):
+        report.longrepr = f"fail: {str(call.excinfo.value).partition(chr(10))[0]}"
     if report.failed and CAMPAIGN in item.config.stash:
         reason = verdict if getattr(report, "verdict", None) else "failed"
         item.config.stash.setdefault(_FAILURES, set()).add(reason)
