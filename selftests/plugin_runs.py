@@ -18,9 +18,9 @@ import pytest
 import pytest_benchmark.stats
 import scipy.stats
 
-import weighbridge._interrupt
 import weighbridge.cli
 import weighbridge.finish
+import weighbridge.interrupt
 import weighbridge.plan
 import weighbridge.progress
 import weighbridge.summary
@@ -30,7 +30,7 @@ from weighbridge import registry
 PRELOADED = (
     pytest_benchmark.stats,
     scipy.stats,
-    weighbridge._interrupt,
+    weighbridge.interrupt,
     weighbridge.cli,
     weighbridge.finish,
     weighbridge.plan,

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from weighbridge import _judging, campaign
+from weighbridge import campaign
+from weighbridge.campaign import judging
 from weighbridge.errors import InfrastructureError
 from weighbridge.judge import judge
 from weighbridge.measure import Group, Measured
@@ -97,7 +98,7 @@ def _unavailable(_: Any, cell: Cell) -> str | None:
 PATCHES: Sequence[tuple[ModuleType, str, Any]] = (
     (campaign, "measure", measure),
     (campaign, "unavailable", _unavailable),
-    (_judging, "judge", _judge),
+    (judging, "judge", _judge),
 )
 """What stands in for the engine, by module and name."""
 

@@ -12,7 +12,7 @@ from selftests import stored_run
 from weighbridge import report, store
 from weighbridge.errors import StoreError, UsageError
 from weighbridge.model import Status
-from weighbridge.studies import retell
+from weighbridge.retell import retell
 
 ROOT = Path(__file__).parents[1]
 TEMPLATES = ROOT / "reports/templates"

@@ -9,7 +9,7 @@ from pathlib import Path
 from weighbridge import __version__, registry, report, store
 from weighbridge.campaign import Campaign, Outcome
 from weighbridge.errors import UsageError
-from weighbridge.studies import retell
+from weighbridge.retell import retell
 
 
 def write_run(campaign: Campaign, root: Path) -> None:

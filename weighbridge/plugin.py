@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from weighbridge._interrupt import Interrupts
     from weighbridge.campaign import Campaign
     from weighbridge.errors import WeighbridgeError
+    from weighbridge.interrupt import Interrupts
     from weighbridge.model import Cell, Status
 
 CAMPAIGN: pytest.StashKey[Campaign] = pytest.StashKey()
@@ -144,8 +144,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     if CAMPAIGN not in config.stash:
         return
-    from weighbridge._interrupt import Interrupts  # noqa: PLC0415
     from weighbridge.errors import WeighbridgeError  # noqa: PLC0415
+    from weighbridge.interrupt import Interrupts  # noqa: PLC0415
 
     campaign = config.stash[CAMPAIGN]
     judged = [item for item in session.items if "outcome" in getattr(item, "fixturenames", ())]

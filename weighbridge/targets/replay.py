@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weighbridge import units
-from weighbridge.audit import Discrepancy, audit
 from weighbridge.errors import UsageError
 from weighbridge.metrics import metric
 from weighbridge.model import Cell
 from weighbridge.study import Figure, Study, load
+from weighbridge.study.audit import Discrepancy, audit
 from weighbridge.targets import Recording, Request
 from weighbridge.tools import Result
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from weighbridge._markdown import escape, link, table
-from weighbridge._report_tables import SYMBOLS, RawFolder, compare
 from weighbridge.errors import StoreError, UsageError
 from weighbridge.model import WORST_FIRST, Status, cell_id
+from weighbridge.report.markdown import escape, link, table
+from weighbridge.report.tables import SYMBOLS, RawFolder, compare
 from weighbridge.shell import write_atomically
 from weighbridge.store import RunFile, StoredCell, StoredScenario
 

@@ -14,7 +14,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
-from weighbridge._study_model import (
+from weighbridge.errors import ScenarioError, UsageError
+from weighbridge.study.model import (
     Axes,
     Claim,
     Column,
@@ -31,7 +32,6 @@ from weighbridge._study_model import (
     Transfer,
     frozen,
 )
-from weighbridge.errors import ScenarioError, UsageError
 
 __all__ = [
     "Axes",

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from weighbridge import units
-from weighbridge._audit_table import Lookup
-from weighbridge._discrepancy import Discrepancy, label, of_recording
 from weighbridge.metrics import metric
 from weighbridge.study import Recording, Study
+from weighbridge.study.audit_tables import Lookup
+from weighbridge.study.discrepancy import Discrepancy, label, of_recording
 
 SPREAD = 1.2
 """Series of one cell that differ by more than this factor are not one figure."""

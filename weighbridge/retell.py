@@ -10,16 +10,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from weighbridge import audit, metrics, registry, units
-from weighbridge._audit_table import agree
-from weighbridge._interval import exactly
+from weighbridge import metrics, registry, units
 from weighbridge.errors import ParseError
 from weighbridge.measure import Slot, samples_of
 from weighbridge.model import Cell
 from weighbridge.scenario import Scenario, load_all
 from weighbridge.stand import Reading
 from weighbridge.store import StoredDiscrepancy, StoredStudy, StoredTable
-from weighbridge.study import Column, Row, Study, Table, load
+from weighbridge.study import Column, Row, Study, Table, audit, load
+from weighbridge.study.audit_tables import agree
+from weighbridge.study.interval import exactly
 
 Figures = Mapping[tuple[str, frozenset[tuple[str, str]], str], Sequence[float]]
 

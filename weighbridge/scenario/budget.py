@@ -9,7 +9,7 @@ from typing import Literal
 from weighbridge import metrics, registry
 from weighbridge.errors import UsageError
 from weighbridge.model import Budget
-from weighbridge.scenario_file import BudgetTable, ScenarioFile, nearest
+from weighbridge.scenario.file import BudgetTable, ScenarioFile, nearest
 from weighbridge.units import COUNT, FRACTION, parse
 
 _RATIO = re.compile(r"\s*(\d+(?:\.\d+)?)\s*x\s+(\w+\s*=\s*[^\s,=]+(?:\s*,\s*\w+\s*=\s*[^\s,=]+)*)\s*\Z")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from selftests.study_folder import made, recording
-from weighbridge.audit import Discrepancy, Lookup, audit
 from weighbridge.errors import ScenarioError
 from weighbridge.study import Study
+from weighbridge.study.audit import Discrepancy, Lookup, audit
 
 TABLE = """
 title = "made up"

@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping
 
 from weighbridge import metrics, registry
-from weighbridge._group import Slot
 from weighbridge.errors import ParseError
+from weighbridge.measure.group import Slot
 from weighbridge.model import Cell, Sample
 from weighbridge.stand import Reading
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies
 
-from weighbridge._interval import Interval, evaluate, exactly, like, printed
 from weighbridge.errors import UsageError
+from weighbridge.study.interval import Interval, evaluate, exactly, like, printed
 
 
 @pytest.mark.parametrize(

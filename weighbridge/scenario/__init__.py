@@ -16,11 +16,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from weighbridge import registry
-from weighbridge._scenario_budget import budget
-from weighbridge._scenario_digest import digest
 from weighbridge.errors import ScenarioError, UsageError
 from weighbridge.model import STRUCTURAL_AXES, Budget, Cell, Limits
-from weighbridge.scenario_file import PROFILES, LimitsTable, ProfileTable, ScenarioFile, explain, nearest, read, schema
+from weighbridge.scenario.budget import budget
+from weighbridge.scenario.digest import digest
+from weighbridge.scenario.file import PROFILES, LimitsTable, ProfileTable, ScenarioFile, explain, nearest, read, schema
 
 __all__ = ["LOOKS", "MOST_CELLS", "PROFILES", "Scenario", "load", "load_all", "schema"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from weighbridge import journal, registry
-from weighbridge._earlier import Earlier, told
-from weighbridge._judging import Judging, Watcher
-from weighbridge._recorder import Recorder
+from weighbridge.campaign.earlier import Earlier, told
+from weighbridge.campaign.judging import Judging, Watcher
+from weighbridge.campaign.recorder import Recorder
 from weighbridge.errors import InfrastructureError, StoreError, UsageError
 from weighbridge.measure import Group, Measured, Slot, group_cells, measure
 from weighbridge.model import Cell, Status, Verdict, worst

@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 from weighbridge import metrics, registry
-from weighbridge._markdown import Markup, link
 from weighbridge.errors import UnitError, UsageError
 from weighbridge.model import STRUCTURAL_AXES, Status
+from weighbridge.report.markdown import Markup, link
 from weighbridge.store import StoredCell
 from weighbridge.units import parse, show
 

@@ -14,9 +14,9 @@ from functools import partial
 from itertools import pairwise
 
 from weighbridge import units
-from weighbridge._discrepancy import Discrepancy, label
-from weighbridge._interval import exactly, like, printed, scale_of
 from weighbridge.study import Figure, Study
+from weighbridge.study.discrepancy import Discrepancy, label
+from weighbridge.study.interval import exactly, like, printed, scale_of
 
 _SHARE_ERROR = 0.5e-6
 """Shares of the requests are printed in percent with six decimals."""

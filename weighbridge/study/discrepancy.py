@@ -12,7 +12,7 @@ from weighbridge.study import Recording, Study
 class Discrepancy:
     """One contradiction: what is printed, what its own figures give, and the arithmetic between them.
 
-    `kind` is one of the kinds listed in `weighbridge.audit`, `where` the place in the study,
+    `kind` is one of the kinds listed in `weighbridge.study.audit`, `where` the place in the study,
     `file` the recording or data file. `scenario`, `axes` and `metric` name the cell, where it is one.
     """
 

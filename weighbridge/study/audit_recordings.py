@@ -9,8 +9,8 @@ from itertools import combinations
 from urllib.parse import urlsplit
 
 from weighbridge import units
-from weighbridge._discrepancy import Discrepancy, label, of_recording
 from weighbridge.study import Host, Recording, Study
+from weighbridge.study.discrepancy import Discrepancy, label, of_recording
 
 COPIED = 15
 """So many equal numbers in one paragraph are no coincidence; progress lines of ab have twelve."""

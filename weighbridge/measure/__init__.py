@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from weighbridge._group import Group, Slot, group_cells
-from weighbridge._validity import samples_of
 from weighbridge.errors import InfrastructureError, ParseError, WeighbridgeError
+from weighbridge.measure.group import Group, Slot, group_cells
+from weighbridge.measure.validity import samples_of
 from weighbridge.model import Cell, PhysicalLimit, Sample, Status
 from weighbridge.stand import Reading, Stand, stand_key, stand_up
 from weighbridge.targets import Site

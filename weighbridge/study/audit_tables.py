@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from weighbridge._discrepancy import Discrepancy, label
-from weighbridge._interval import Interval, exactly, like, printed
 from weighbridge.study import Axes, Column, Printed, Row, Study, Table
+from weighbridge.study.discrepancy import Discrepancy, label
+from weighbridge.study.interval import Interval, exactly, like, printed
 
 Lookup = Callable[[str, Mapping[str, str], str], Sequence[float]]
 """(scenario, axes, metric) → the outputs' figures in SI base units, by series; NaN where a series has none."""

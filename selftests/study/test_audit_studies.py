@@ -10,11 +10,11 @@ import pytest
 
 from selftests.study_folder import STUDIES
 from weighbridge import units
-from weighbridge.audit import Lookup, audit
 from weighbridge.errors import ParseError
 from weighbridge.study import Study, load
+from weighbridge.study.audit import Lookup, audit
 
-EXPECTED = Path(__file__).parent / "data" / "audit"
+EXPECTED = Path(__file__).parents[1] / "data" / "audit"
 
 
 def studies() -> list[Study]:

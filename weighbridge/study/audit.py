@@ -27,12 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from weighbridge import _audit_figure, _audit_recording, _audit_series, _audit_table
-from weighbridge._audit_table import Lookup
-from weighbridge._discrepancy import Discrepancy
-from weighbridge._interval import evaluate, like, printed
 from weighbridge.errors import ScenarioError, UsageError
-from weighbridge.study import Claim, Study
+from weighbridge.study import Claim, Study, audit_figures, audit_recordings, audit_series, audit_tables
+from weighbridge.study.audit_tables import Lookup
+from weighbridge.study.discrepancy import Discrepancy
+from weighbridge.study.interval import evaluate, like, printed
 
 __all__ = ["Discrepancy", "Lookup", "audit"]
 
@@ -53,17 +52,17 @@ def audit(
 def _all(
     study: Study, lookup: Lookup | None, refused: Mapping[str, str], earlier: Sequence[Study]
 ) -> Iterator[Discrepancy]:
-    yield from _audit_table.against_outputs(study, lookup, refused)
-    yield from _audit_recording.refusals(study, refused)
+    yield from audit_tables.against_outputs(study, lookup, refused)
+    yield from audit_recordings.refusals(study, refused)
     yield from _claims(study)
-    yield from _audit_figure.among_figures(study)
-    yield from _audit_recording.copies(study, earlier)
-    yield from _audit_recording.destinations(study)
-    yield from _audit_recording.places(study)
+    yield from audit_figures.among_figures(study)
+    yield from audit_recordings.copies(study, earlier)
+    yield from audit_recordings.destinations(study)
+    yield from audit_recordings.places(study)
     if lookup is not None:
-        yield from _audit_series.spreads(study, lookup)
-        yield from _audit_series.sizes(study, lookup)
-        yield from _audit_series.asked(study, lookup)
+        yield from audit_series.spreads(study, lookup)
+        yield from audit_series.sizes(study, lookup)
+        yield from audit_series.asked(study, lookup)
 
 
 def _claims(study: Study) -> Iterator[Discrepancy]:
