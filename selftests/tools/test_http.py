@@ -59,7 +59,7 @@ def test_ab_command_line_sets_the_limit_before_the_requests() -> None:
 
 
 def test_ab_plans_by_requests_without_a_limit() -> None:
-    """Without a time limit the plan is the requests at 1000 per second, at least one second."""
+    """Without a time limit the plan is the requests at 5000 per second, at least one second."""
     assert ab.planned(load_of(ab, requests=90000, concurrency=50)) == 18.0
     assert ab.planned(load_of(ab, requests=10, concurrency=1)) == 1
 
