@@ -15,8 +15,12 @@ PACKAGE = "nginx-light"
 PORT = 8080
 BODY_BYTES = 612
 
+# The user is root because nginx hands its folders to its user, and the user namespace of a rootless lab
+# knows no other.
+
 _CONFIGURATION = """\
 daemon off;
+user root root;
 master_process off;
 worker_processes 1;
 pid {workdir}/nginx.pid;
