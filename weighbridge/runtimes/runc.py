@@ -22,6 +22,7 @@ from weighbridge.shell import ENVIRONMENT, Deadline, Process, Shell
 
 PACKAGE = "runc"
 START_TIMEOUT = 10.0
+STOP_TIMEOUT = 2.0
 CPU_PERIOD_US = 100_000
 """The CFS period that Kubernetes uses."""
 
@@ -168,7 +169,9 @@ def _config(pod: Pod, command: Command, limits: Limits, cgroup: str) -> dict[str
 
 
 def _limits_text(cpu: float | None, memory: float | None) -> str:
-    return f"cpu {cpu:g}" * (cpu is not None) + (f" memory {int(memory)}" if memory is not None else "") or "none"
+    words = [f"cpu {cpu:g}"] if cpu is not None else []
+    words += [f"memory {int(memory)}"] if memory is not None else []
+    return " ".join(words) or "none"
 
 
 def _limits_in_force(cgroup: str) -> str:
@@ -199,10 +202,23 @@ def _number(path: Path) -> float | None:
 
 
 def _remove_cgroups(cgroup: str) -> None:
-    """Remove the container's own cgroup and the folders above it, as far as they are empty."""
+    """Remove the container's own cgroup and the folders above it, as far as they are empty.
+
+    A cgroup stays busy until its last process is reaped, which may be a moment after it was killed.
+    """
     root = Path("/sys/fs/cgroup")
-    for hierarchy in (root, *(folder for folder in root.iterdir() if folder.is_dir())):
-        own = hierarchy / cgroup[1:]
-        with suppress(OSError):
-            for path in (own, own.parent, own.parent.parent):
+    hierarchies = (root, *(folder for folder in root.iterdir() if folder.is_dir()))
+    paths = [hierarchy / cgroup[1:] for hierarchy in hierarchies]
+
+    def gone() -> bool:
+        for path in paths:
+            with suppress(OSError):
                 path.rmdir()
+        return not any(path.exists() for path in paths)
+
+    with suppress(StandError):
+        Deadline(STOP_TIMEOUT).until(gone, f"cgroup {cgroup} to be empty")
+    for path in paths:
+        with suppress(OSError):
+            path.parent.rmdir()
+            path.parent.parent.rmdir()
