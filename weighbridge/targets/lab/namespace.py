@@ -6,10 +6,8 @@ pipe ends, process 1 ends, and the kernel removes every process, interface and m
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +19,8 @@ from weighbridge.errors import StandError
 from weighbridge.shell import ENVIRONMENT, LocalShell
 
 START_TIMEOUT = 10.0
-_PR_SET_PDEATHSIG = 1
+_LEASH = ("setpriv", "--pdeathsig", "KILL", "--")
+"""What is started behind it dies with the process that started it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Namespace:
             enter += ["--user", "--preserve-credentials"]
         enter.append(f"--net={self.outside('/run/netns')}/{netns}" if netns else "--net")
         # The prefix ends with setpriv so that nothing inside outlives the nsenter that started it.
-        return LocalShell(prefix=(*enter, "setpriv", "--pdeathsig", "KILL", "--"))
+        return LocalShell(prefix=(*enter, *_LEASH))
 
     def outside(self, path: str) -> Path:
         """The same path as seen from outside the lab."""
@@ -76,10 +75,6 @@ def _unshare() -> list[str]:
     return ["unshare", *user, "--fork", "--pid", "--mount", "--net", "--propagation=unchanged", "--kill-child=SIGKILL"]
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 @contextmanager
 def new_namespace(run_id: str) -> Iterator[Namespace]:
     """A namespace for the length of the context.
@@ -89,13 +84,12 @@ def new_namespace(run_id: str) -> Iterator[Namespace]:
     work = f"/run/weighbridge/{run_id}"
     init = Path(__file__).with_name("_init.py")
     popen = subprocess.Popen(
-        [*_unshare(), sys.executable, "-I", "-S", str(init), work],
+        [*_LEASH, *_unshare(), sys.executable, "-I", "-S", str(init), work],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=ENVIRONMENT,
         start_new_session=True,
-        preexec_fn=_die_with_parent,  # noqa: PLW1509 - no threads run yet when a lab is opened
     )
     try:
         assert popen.stdout is not None
