@@ -161,6 +161,29 @@ def test_target_that_is_not_built_in_names_those_there_are(checkout: Checkout) -
     result.stderr.fnmatch_lines("ERROR: no target is called 'mainframe'; there are: *lab*replay*")
 
 
+@pytest.mark.parametrize("option", ["--scenarios", "--run-dir", "--resume"])
+def test_option_in_two_words_does_not_move_the_root(
+    checkout: Checkout, option: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A folder that pytest takes for its root is refused in one line, and nothing is collected there."""
+    checkout.stage("passes")
+    outside = tmp_path_factory.mktemp("outside")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "weighbridge.plugin", "--target", "replay", option, str(outside)],
+        cwd=checkout.path,
+        env={**os.environ, "PYTHONPATH": str(staged.REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr == f"ERROR: pytest took {outside} for its root; write {option}={outside}, in one word\n"
+    assert not list(outside.iterdir())
+    inside = checkout.path / "scenarios"
+    assert checkout.run("--scenarios", str(inside)).ret == 0
+
+
 def test_broken_scenario_is_a_usage_error(checkout: Checkout) -> None:
     """A file that is no TOML is named."""
     checkout.stage(passes="title = \n")

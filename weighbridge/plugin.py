@@ -29,7 +29,7 @@ _REFUSED: pytest.StashKey[WeighbridgeError] = pytest.StashKey()
 _INTERRUPTS: pytest.StashKey[Interrupts] = pytest.StashKey()
 _FAILURES: pytest.StashKey[set[str]] = pytest.StashKey()
 
-_MISSED, _INVALID, _INFRASTRUCTURE = 1, 4, 6
+_MISSED, _USAGE, _INVALID, _INFRASTRUCTURE = 1, 2, 4, 6
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,14 +40,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--scenario", action="append", default=[], metavar="NAME", help="only this scenario; may be repeated"
     )
-    group.addoption("--scenarios", metavar="DIR", help="folder of scenario files (default: scenarios/)")
-    group.addoption("--run-dir", metavar="DIR", help="where to write this run (default: reports/runs/<run id>)")
-    group.addoption(
-        "--resume",
-        metavar="RUN",
-        help="go on with an interrupted run directory; write --resume=RUN when it lies outside the checkout "
-        "(pytest would take the bare path for its root)",
-    )
+    for option, metavar, text in (
+        ("--scenarios", "DIR", "folder of scenario files (default: scenarios/)"),
+        ("--run-dir", "DIR", "where to write this run (default: reports/runs/<run id>)"),
+        ("--resume", "RUN", "go on with an interrupted run directory"),
+    ):
+        group.addoption(option, metavar=metavar, help=f"{text}; write {option}={metavar}, in one word")
     group.addoption("--seed", type=int, help="what shuffles the rounds (default: random, recorded)")
     group.addoption("--plan", action="store_true", help="list cells, commands and predicted time; measure nothing")
     group.addoption(
@@ -58,8 +56,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark that gives a test cells of its own choice."""
+    """Register the mark that gives a test cells of its own choice; refuse a folder that pytest took for its root."""
+    _refuse_foreign_root(config)
     config.addinivalue_line("markers", "cells(scenario, axis=value): the cells of a scenario that this test is given")
+
+
+def _refuse_foreign_root(config: pytest.Config) -> None:
+    """Refuse a run whose rootdir comes from an option's value.
+
+    pytest chooses its rootdir before it knows the options of a conftest.py, so it takes the second word of
+    `--run-dir DIR` for a test folder when DIR exists; settings, claims and scenarios would be those of DIR.
+    """
+    start = config.invocation_params.dir
+    if config.option.rootdir or config.option.inifilename:
+        return
+    if config.inipath is not None and start.is_relative_to(config.inipath.parent):
+        return
+    for option in ("--scenarios", "--run-dir", "--resume"):
+        value = config.getoption(option)
+        if value and value in config.invocation_params.args and (start / value).exists():
+            config.stash[FAILED_WITH] = _USAGE
+            raise pytest.UsageError(f"pytest took {value} for its root; write {option}={value}, in one word")
 
 
 def campaign_of(config: pytest.Config) -> Campaign:
