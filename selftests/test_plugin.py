@@ -199,6 +199,16 @@ def test_nothing_selected(checkout: Checkout) -> None:
     assert not (checkout.path / RUN).exists()
 
 
+@pytest.mark.parametrize(("option", "text"), [("-m", "runtime_hots"), ("-m", "("), ("-k", "(")])
+def test_mistyped_selection(checkout: Checkout, option: str, text: str) -> None:
+    """A selection that pytest refuses is a usage error of one line that leaves no run directory."""
+    checkout.stage("passes")
+    result = checkout.run(option, text)
+    assert result.ret == 2
+    assert [line[:7] for line in result.errlines if line] == ["ERROR: "]
+    assert not (checkout.path / RUN).exists()
+
+
 def test_interrupt_of_collection_keeps_its_usage_code(checkout: Checkout) -> None:
     """Stopping after the first failure is no interrupt by a person."""
     checkout.stage("fails", "passes")
@@ -331,7 +341,9 @@ def test_every_axis_value_is_an_exact_mark(checkout: Checkout) -> None:
     assert count("rate_50000_per_s and runtime_host") == 1
     assert count("placement_cross_node and network_ovs and tool_ab") == 1
     assert count("runtime_kata and tool_iperf") == 0
-    checkout.run("-m", "runtime_kat").stderr.fnmatch_lines("ERROR: Unknown marker*")
+    lines = checkout.run("--markers").outlines
+    assert "@pytest.mark.runtime_kata: cells whose runtime is kata" in lines
+    assert "@pytest.mark.scenario_http_flood: cells whose scenario is http_flood" in lines
 
 
 def test_cells_and_stands_for_tests_of_ones_own(checkout: Checkout) -> None:
