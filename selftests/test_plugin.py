@@ -10,6 +10,7 @@ import pytest
 
 from selftests import staged
 from selftests.plugin_runs import RUN, Checkout, ignore_ctrl_c
+from weighbridge import registry
 
 pytest_plugins = ["pytester"]
 
@@ -26,6 +27,7 @@ def test_options_are_in_the_help(checkout: Checkout) -> None:
     text = checkout.run("--help").stdout.str()
     for option in ("--target", "--profile", "--scenario", "--scenarios", "--run-dir", "--resume", "--seed", "--plan"):
         assert re.search(rf"^  {option}\b", text, re.MULTILINE), option
+    assert f"where to measure: {', '.join(registry.keys('targets'))} (default:" in " ".join(text.split())
 
 
 def test_every_verdict_has_its_own_status(checkout: Checkout) -> None:

@@ -7,6 +7,7 @@ is not touched. The fixtures that tests use are in `fixtures/`.
 from __future__ import annotations
 
 import difflib
+import pkgutil
 import re
 import sys
 from collections.abc import Generator, Iterable
@@ -37,7 +38,9 @@ _MISSED, _USAGE, _INVALID, _INFRASTRUCTURE = 1, 2, 4, 6
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
     group = parser.getgroup("weighbridge", "performance of container runtimes, networks and sidecars")
-    group.addoption("--target", default="lab", help="where to measure: lab (default), replay, kubernetes, ssh")
+    # The registry would import the engine for it.
+    targets = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "targets")]))
+    group.addoption("--target", default="lab", help=f"where to measure: {', '.join(targets)} (default: lab)")
     group.addoption("--profile", help="smoke, quick (default), standard or study (default in replay)")
     group.addoption(
         "--scenario", action="append", default=[], metavar="NAME", help="only this scenario; may be repeated"
