@@ -182,4 +182,4 @@ def test_cleanup_lists(capsys: pytest.CaptureFixture[str]) -> None:
     """`cleanup --list` removes nothing and ends with 0."""
     assert main(["cleanup", "--list"]) == 0
     for line in capsys.readouterr().out.splitlines():
-        assert os.path.isdir(line.partition(": ")[2])  # noqa: PTH112 - a line is text
+        assert os.path.isdir(line.partition(": ")[2].partition(" and in ")[0])  # noqa: PTH112 - a line is text

@@ -119,7 +119,8 @@ def _cleanup(options: argparse.Namespace) -> int:
 
     found = leftovers()
     for leftover in found:
-        print(f"{leftover.run}: {leftover.folders[-1]}")
+        more = len(leftover.tops) - 1
+        print(f"{leftover.run}: {leftover.tops[0]}" + (f" and in {more} more hierarchies" if more else ""))
     if not options.list:
         for leftover in found:
             remove(leftover)
