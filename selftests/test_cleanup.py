@@ -89,6 +89,16 @@ def test_process_that_came_in_meanwhile(root: Path, sleeper: subprocess.Popen[by
     sleeper.wait()
 
 
+def test_second_name_of_a_hierarchy_counts_once(tmp_path: Path) -> None:
+    """A hierarchy that is linked under another name holds no second folder of a run."""
+    folder = tmp_path / "cpu,cpuacct/weighbridge/gone"
+    folder.mkdir(parents=True)
+    (folder / "cgroup.procs").touch()
+    (tmp_path / "cpu").symlink_to("cpu,cpuacct")
+    (found,) = leftovers(tmp_path)
+    assert found.tops == (folder,)
+
+
 def test_nothing_there(tmp_path: Path) -> None:
     """Without cgroups there is nothing to remove."""
     assert leftovers(tmp_path) == []

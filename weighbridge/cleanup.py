@@ -30,7 +30,9 @@ class Leftover:
 def leftovers(root: Path = CGROUPS, processes: Path = Path("/proc")) -> list[Leftover]:
     """Every run whose cgroups hold no process and of which no process is left on this machine."""
     by_run: dict[str, list[Path]] = {}
-    for top in (root / _NAME, *sorted(root.glob(f"*/{_NAME}"))):
+    # A second name of a hierarchy (cpu for cpu,cpuacct) is a link to it.
+    hierarchies = (path for path in sorted(root.glob(f"*/{_NAME}")) if not path.parent.is_symlink())
+    for top in (root / _NAME, *hierarchies):
         for folder in (path for path in top.glob("*") if path.is_dir() and not path.is_symlink()):
             by_run.setdefault(folder.name, []).append(folder)
     found = []
