@@ -6,8 +6,6 @@ is not touched. The fixtures that tests use are in `fixtures/`.
 
 from __future__ import annotations
 
-import difflib
-import pkgutil
 import re
 import sys
 from collections.abc import Generator, Iterable
@@ -15,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from weighbridge.plugin import usage
 
 if TYPE_CHECKING:
     from weighbridge.campaign import Campaign
@@ -37,32 +37,14 @@ _MISSED, _USAGE, _INVALID, _INFRASTRUCTURE = 1, 2, 4, 6
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
-    group = parser.getgroup("weighbridge", "performance of container runtimes, networks and sidecars")
-    # The registry would import the engine for it.
-    targets = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "targets")]))
-    group.addoption("--target", default="lab", help=f"where to measure: {', '.join(targets)} (default: lab)")
-    group.addoption("--profile", help="smoke, quick (default), standard or study (default in replay)")
-    group.addoption(
-        "--scenario", action="append", default=[], metavar="NAME", help="only this scenario; may be repeated"
-    )
-    for option, metavar, text in (
-        ("--scenarios", "DIR", "folder of scenario files (default: scenarios/)"),
-        ("--run-dir", "DIR", "where to write this run (default: reports/runs/<run id>)"),
-        ("--resume", "RUN", "go on with an interrupted run directory"),
-    ):
-        group.addoption(option, metavar=metavar, help=f"{text}; write {option}={metavar}, in one word")
-    group.addoption("--seed", type=int, help="what shuffles the rounds (default: random, recorded)")
-    group.addoption("--plan", action="store_true", help="list cells, commands and predicted time; measure nothing")
-    group.addoption(
-        "--strict-verdicts",
-        action="store_true",
-        help="exit 4 when a verdict is inconclusive or no cell could be measured",
-    )
+    usage.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark that gives a test cells of its own choice; refuse a folder that pytest took for its root."""
-    _refuse_foreign_root(config)
+    if taken := usage.foreign_root(config):
+        config.stash[FAILED_WITH] = _USAGE
+        raise pytest.UsageError(taken)
     config.addinivalue_line("markers", "cells(scenario, axis=value): the cells of a scenario that this test is given")
     if config.option.markers and (config.rootpath / "scenarios").is_dir():
         from weighbridge.errors import WeighbridgeError  # noqa: PLC0415
@@ -73,24 +55,6 @@ def pytest_configure(config: pytest.Config) -> None:
                     _marks(config, cell)
         except WeighbridgeError as error:
             raise _refusal(config, error) from error
-
-
-def _refuse_foreign_root(config: pytest.Config) -> None:
-    """Refuse a run whose rootdir comes from an option's value.
-
-    pytest chooses its rootdir before it knows the options of a conftest.py, so it takes the second word of
-    `--run-dir DIR` for a test folder when DIR exists; settings, claims and scenarios would be those of DIR.
-    """
-    start = config.invocation_params.dir
-    if config.option.rootdir or config.option.inifilename:
-        return
-    if config.inipath is not None and start.is_relative_to(config.inipath.parent):
-        return
-    for option in ("--scenarios", "--run-dir", "--resume"):
-        value = config.getoption(option)
-        if value and value in config.invocation_params.args and (start / value).exists():
-            config.stash[FAILED_WITH] = _USAGE
-            raise pytest.UsageError(f"pytest took {value} for its root; write {option}={value}, in one word")
 
 
 def campaign_of(config: pytest.Config) -> Campaign:
@@ -166,34 +130,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise _refusal(config, config.stash[_REFUSED])
     if CAMPAIGN in config.stash:
         items[:] = [item for item in items if not _is_parametrized(item) or _cell(item) is not None]
-        _refuse_unclaimed(config, items)
+        asked = {cell.scenario for cell in map(_cell, items) if cell is not None}
+        if unclaimed := usage.unclaimed(config, config.stash[CAMPAIGN].scenarios.values(), asked):
+            config.stash[FAILED_WITH] = _USAGE
+            raise pytest.UsageError(unclaimed)
     yield
     # pytest tells the end of collection also after a mistyped -k or -m, when nothing may be opened.
     config.stash[_SELECTED] = True
-
-
-def _refuse_unclaimed(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Refuse a scenario that no test judges: its claim is mistyped, and it would silently measure nothing."""
-    tests = config.rootpath / "tests"
-    # Whoever names test files leaves out the claims of the others on purpose.
-    narrowed = config.args_source is pytest.Config.ArgsSource.ARGS and not config.getoption("--scenario")
-    if narrowed or not tests.is_dir():
-        return
-    from weighbridge.errors import ScenarioError  # noqa: PLC0415
-
-    claims = {path.stem.removeprefix("test_") for path in tests.rglob("test_*.py")}
-    asked = {cell.scenario for cell in map(_cell, items) if cell is not None}
-    for scenario in config.stash[CAMPAIGN].scenarios.values():
-        if scenario.claim not in claims and scenario.name not in asked:
-            near = difflib.get_close_matches(scenario.claim, claims, n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise _refusal(
-                config,
-                ScenarioError(
-                    f"scenario {scenario.name} claims {scenario.claim!r}, "
-                    f"but there is no tests/test_{scenario.claim}.py{hint}"
-                ),
-            )
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
