@@ -72,6 +72,28 @@ def test_finished_groups_are_not_measured_again(checkout: Checkout) -> None:
     assert without_clock(checkout.stored) == without_clock(before)
 
 
+def test_references_alone_are_not_measured(checkout: Checkout) -> None:
+    """Where no selected cell of a group can run, nothing is measured for it, and a resumed run says the same."""
+    budget = '[[budgets]]\nmetric = "latency_mean"\nwhere = { runtime = "runc" }\nat_most = "2 x runtime=host"\n'
+    checkout.stage(compared=staged.scenario(runtimes=("host", "runc"), budgets=budget))
+
+    def unavailable(_: Any, cell: Any) -> str | None:
+        return "there is no such machine" if cell.axes["runtime"] == "runc" else None
+
+    def measure(*_: Any, **__: Any) -> Any:
+        raise AssertionError("measured")
+
+    checkout.monkeypatch.setattr("weighbridge.campaign.unavailable", unavailable)
+    checkout.monkeypatch.setattr("weighbridge.campaign.measure", measure)
+    for again in (checkout.run, lambda *given: resumed(checkout, *given)):
+        assert again("-m", "runtime_runc").ret == 0
+        found = {cell["id"]: (cell["status"], cell["reason"], cell["selected"]) for cell in checkout.stored["cells"]}
+        assert found == {
+            "compared-host": ("not-run", "no cell that refers to it can run here", False),
+            "compared-runc": ("not-run", "there is no such machine", True),
+        }
+
+
 def test_finished_rounds_are_not_measured_again(checkout: Checkout) -> None:
     """A group that was interrupted goes on after its last whole round."""
     checkout.stage("interrupted", "passes")

@@ -41,7 +41,8 @@ def test_removes_only_what_is_left_of_dead_runs(root: Path, sleeper: subprocess.
     (root / "somebody/else").mkdir(parents=True)
     (root / "weighbridge/alive/wb-alive-1/cgroup.procs").write_text(str(sleeper.pid))
     found = leftovers(root)
-    assert [leftover.run for leftover in found] == ["gone", "gone"]
+    assert [leftover.run for leftover in found] == ["gone"]  # one line, in two hierarchies
+    assert len(found[0].tops) == 2
     for leftover in found:
         remove(leftover)
     left = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()}
@@ -53,6 +54,16 @@ def test_removes_only_what_is_left_of_dead_runs(root: Path, sleeper: subprocess.
         "somebody",
         "somebody/else",
     }
+    sleeper.kill()
+    sleeper.wait()
+
+
+def test_run_in_use_in_one_hierarchy_stays_in_all(root: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    """A process in any cgroup of a run keeps all of them."""
+    for name in ("weighbridge/half/c", "cpu/weighbridge/half/c"):
+        (root / name).mkdir(parents=True)
+    (root / "cpu/weighbridge/half/c/cgroup.procs").write_text(str(sleeper.pid))
+    assert leftovers(root) == []
     sleeper.kill()
     sleeper.wait()
 
@@ -76,6 +87,16 @@ def test_process_that_came_in_meanwhile(root: Path, sleeper: subprocess.Popen[by
         remove(found)
     sleeper.kill()
     sleeper.wait()
+
+
+def test_second_name_of_a_hierarchy_counts_once(tmp_path: Path) -> None:
+    """A hierarchy that is linked under another name holds no second folder of a run."""
+    folder = tmp_path / "cpu,cpuacct/weighbridge/gone"
+    folder.mkdir(parents=True)
+    (folder / "cgroup.procs").touch()
+    (tmp_path / "cpu").symlink_to("cpu,cpuacct")
+    (found,) = leftovers(tmp_path)
+    assert found.tops == (folder,)
 
 
 def test_nothing_there(tmp_path: Path) -> None:

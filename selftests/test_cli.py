@@ -144,6 +144,15 @@ def test_report_of_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str], co
     only_one_line(capsys)
 
 
+def test_report_of_a_killed_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder with a journal alone says how to go on; one that holds neither is no run at all."""
+    assert main(["report", str(tmp_path)]) == 2
+    assert "holds no run" in only_one_line(capsys)
+    (tmp_path / "journal.jsonl").touch()
+    assert main(["report", str(tmp_path)]) == 6
+    assert f"interrupted before it was written down; go on with --resume={tmp_path}" in only_one_line(capsys)
+
+
 def test_reader_that_closes_early() -> None:
     """`weighbridge … | head` ends quietly."""
     with subprocess.Popen(command("schema", "run"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -173,4 +182,4 @@ def test_cleanup_lists(capsys: pytest.CaptureFixture[str]) -> None:
     """`cleanup --list` removes nothing and ends with 0."""
     assert main(["cleanup", "--list"]) == 0
     for line in capsys.readouterr().out.splitlines():
-        assert os.path.isdir(line.partition(": ")[2])  # noqa: PTH112 - a line is text
+        assert os.path.isdir(line.partition(": ")[2].partition(" and in ")[0])  # noqa: PTH112 - a line is text

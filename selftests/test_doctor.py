@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +55,24 @@ def test_machine_that_can_make_no_lab(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "namespaces cannot be made here" in capsys.readouterr().out
 
 
+def test_interpreter_that_a_lab_cannot_execute(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lab that does not start is a reason in the list with its remedy, not the end of the list."""
+    if registry.find("targets", "lab").unavailable():
+        pytest.skip("no lab can be made here")
+    interpreter = tmp_path / "python"
+    interpreter.touch(mode=0o644)
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+    assert main(["doctor"]) == 6
+    out = capsys.readouterr().out
+    assert "tool     ab" in out
+    assert re.search(
+        r"^target +lab +no .*failed to execute .*this user may not read the interpreter", out, re.MULTILINE
+    )
+    assert re.search(r"^runtime +all +no +no lab to probe in", out, re.MULTILINE)
+
+
 def test_permission_is_no_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is installed and may not be used is not told to be installed."""
     if registry.find("targets", "lab").unavailable():
@@ -68,18 +88,18 @@ def test_permission_is_no_missing_package(monkeypatch: pytest.MonkeyPatch) -> No
 def test_without_root() -> None:
     """An ordinary user gets the same list; what needs root says so."""
     become = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable]
-    if subprocess.run(
-        [*become, "-c", "import weighbridge"], cwd=REPOSITORY, capture_output=True, check=False
-    ).returncode:
-        pytest.skip("another user cannot read this checkout")
-    done = subprocess.run(
-        [*become, "-m", "weighbridge.cli", "doctor"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+
+    def as_nobody(*arguments: str) -> subprocess.CompletedProcess[str]:
+        # From the root folder, so that neither the probe nor the command finds the checkout by its cwd alone.
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        command = [*become, *arguments]
+        return subprocess.run(
+            command, cwd="/", env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    if as_nobody("-c", "import pydantic, weighbridge.cli").returncode:
+        pytest.skip("another user cannot read this checkout or its interpreter")
+    done = as_nobody("-m", "weighbridge.cli", "doctor")
     assert done.returncode in (0, 6)
     assert "Traceback" not in done.stderr
     assert "runtime  runc" in done.stdout or "no lab to probe in" in done.stdout

@@ -46,6 +46,13 @@ def test_what_is_skipped_takes_no_time(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert seconds(part) == pytest.approx(seconds(whole) / 2, abs=1)
 
 
+def test_references_alone_take_no_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where no selected cell can run, the cells that they refer to are not planned either."""
+    lines = planned(monkeypatch, tmp_path, missing="runc")
+    assert not any(line.startswith("      $ ") for line in lines)
+    assert seconds(lines) == 0
+
+
 def seconds(lines: list[str]) -> float:
     """Read the predicted time from the last line."""
     return float(lines[-1].split(" at most ")[1].split()[0])

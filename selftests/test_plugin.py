@@ -10,6 +10,7 @@ import pytest
 
 from selftests import staged
 from selftests.plugin_runs import RUN, Checkout, ignore_ctrl_c
+from weighbridge import registry
 
 pytest_plugins = ["pytester"]
 
@@ -26,6 +27,7 @@ def test_options_are_in_the_help(checkout: Checkout) -> None:
     text = checkout.run("--help").stdout.str()
     for option in ("--target", "--profile", "--scenario", "--scenarios", "--run-dir", "--resume", "--seed", "--plan"):
         assert re.search(rf"^  {option}\b", text, re.MULTILINE), option
+    assert f"where to measure: {', '.join(registry.keys('targets'))} (default:" in " ".join(text.split())
 
 
 def test_every_verdict_has_its_own_status(checkout: Checkout) -> None:
@@ -161,6 +163,29 @@ def test_target_that_is_not_built_in_names_those_there_are(checkout: Checkout) -
     result.stderr.fnmatch_lines("ERROR: no target is called 'mainframe'; there are: *lab*replay*")
 
 
+@pytest.mark.parametrize("option", ["--scenarios", "--run-dir", "--resume"])
+def test_option_in_two_words_does_not_move_the_root(
+    checkout: Checkout, option: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A folder that pytest takes for its root is refused in one line, and nothing is collected there."""
+    checkout.stage("passes")
+    outside = tmp_path_factory.mktemp("outside")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "weighbridge.plugin", "--target", "replay", option, str(outside)],
+        cwd=checkout.path,
+        env={**os.environ, "PYTHONPATH": str(staged.REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr == f"ERROR: pytest took {outside} for its root; write {option}={outside}, in one word\n"
+    assert not list(outside.iterdir())
+    inside = checkout.path / "scenarios"
+    assert checkout.run("--scenarios", str(inside)).ret == 0
+
+
 def test_broken_scenario_is_a_usage_error(checkout: Checkout) -> None:
     """A file that is no TOML is named."""
     checkout.stage(passes="title = \n")
@@ -174,6 +199,32 @@ def test_nothing_selected(checkout: Checkout) -> None:
     checkout.stage("passes")
     assert checkout.run("-k", "nothing").ret == 5
     assert not (checkout.path / RUN).exists()
+
+
+@pytest.mark.parametrize(("option", "text"), [("-m", "runtime_hots"), ("-m", "("), ("-k", "(")])
+def test_mistyped_selection(checkout: Checkout, option: str, text: str) -> None:
+    """A selection that pytest refuses is a usage error of one line that leaves no run directory."""
+    checkout.stage("passes")
+    result = checkout.run(option, text)
+    assert result.ret == 2
+    assert [line[:7] for line in result.errlines if line] == ["ERROR: "]
+    assert not (checkout.path / RUN).exists()
+
+
+def test_scenario_that_no_test_claims(checkout: Checkout) -> None:
+    """A mistyped claim is a usage error that names the nearest test; cells asked for by mark need no claim."""
+    mistyped = staged.scenario().replace('claim = "staged"', 'claim = "stage"')
+    checkout.stage("passes", mine=mistyped)
+    message = "ERROR: scenario mine claims 'stage', but there is no tests/test_stage.py; did you mean 'staged'[?]"
+    for arguments in ((), ("--scenario", "mine"), ("tests/test_staged.py", "--scenario=mine"), ("-k", "passes")):
+        result = checkout.run(*arguments)
+        assert result.ret == 2
+        result.stderr.fnmatch_lines(message)
+        assert not (checkout.path / RUN).exists()
+    assert checkout.run("tests/test_staged.py", "--collect-only").ret == 0
+    assert checkout.run("--scenario", "passes", "--collect-only").ret == 0
+    checkout.write("tests/test_mine.py", "import pytest\n@pytest.mark.cells('mine')\ndef test_mine(cell): ...\n")
+    assert checkout.run("--collect-only").ret == 0
 
 
 def test_interrupt_of_collection_keeps_its_usage_code(checkout: Checkout) -> None:
@@ -308,7 +359,9 @@ def test_every_axis_value_is_an_exact_mark(checkout: Checkout) -> None:
     assert count("rate_50000_per_s and runtime_host") == 1
     assert count("placement_cross_node and network_ovs and tool_ab") == 1
     assert count("runtime_kata and tool_iperf") == 0
-    checkout.run("-m", "runtime_kat").stderr.fnmatch_lines("ERROR: Unknown marker*")
+    lines = checkout.run("--markers").outlines
+    assert "@pytest.mark.runtime_kata: cells whose runtime is kata" in lines
+    assert "@pytest.mark.scenario_http_flood: cells whose scenario is http_flood" in lines
 
 
 def test_cells_and_stands_for_tests_of_ones_own(checkout: Checkout) -> None:

@@ -57,6 +57,15 @@ def test_plain_lines(group: Group) -> None:
     ]
 
 
+def test_line_of_others_is_ended_once_per_group(group: Group) -> None:
+    """What is said begins on a line of its own; where nothing is measured nothing is broken off."""
+    ended: list[str] = []
+    progress = PlainProgress(io.StringIO(), lambda: ended.append("\n"))
+    assert ended == []
+    follow(progress, group)
+    assert ended == ["\n"]
+
+
 def test_large_groups_are_abridged(group: Group) -> None:
     """A group of many runs names the first ones and counts the rest."""
     stream = io.StringIO()

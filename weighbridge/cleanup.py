@@ -19,30 +19,39 @@ _NAME = "weighbridge"
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """The cgroups of one run in one hierarchy, deepest first."""
+    """The cgroups of one run in every hierarchy, deepest first in each."""
 
     run: str
     folders: tuple[Path, ...]
+    tops: tuple[Path, ...]
+    """The folder of the run in each hierarchy."""
 
 
 def leftovers(root: Path = CGROUPS, processes: Path = Path("/proc")) -> list[Leftover]:
     """Every run whose cgroups hold no process and of which no process is left on this machine."""
+    by_run: dict[str, list[Path]] = {}
+    # A second name of a hierarchy (cpu for cpu,cpuacct) is a link to it.
+    hierarchies = (path for path in sorted(root.glob(f"*/{_NAME}")) if not path.parent.is_symlink())
+    for top in (root / _NAME, *hierarchies):
+        for folder in (path for path in top.glob("*") if path.is_dir() and not path.is_symlink()):
+            by_run.setdefault(folder.name, []).append(folder)
     found = []
     alive = _command_lines(processes)
-    for top in (root / _NAME, *sorted(root.glob(f"*/{_NAME}"))):
-        for folder in sorted(path for path in top.glob("*") if path.is_dir() and not path.is_symlink()):
-            # A lab's own processes name its folder; a container about to start is in no cgroup yet.
-            if any(re.search(rf"/run/{_NAME}/{re.escape(folder.name)}(?![\w.-])", line) for line in alive):
-                continue
-            below = sorted((p for p in folder.rglob("*") if p.is_dir()), key=lambda p: len(p.parts), reverse=True)
-            folders = (*below, folder)
-            if not any(_processes_in(path) for path in folders):
-                found.append(Leftover(folder.name, folders))
+    for run, tops in sorted(by_run.items()):
+        # A lab's own processes name its folder; a container about to start is in no cgroup yet.
+        if any(re.search(rf"/run/{_NAME}/{re.escape(run)}(?![\w.-])", line) for line in alive):
+            continue
+        folders: list[Path] = []
+        for top in tops:
+            folders += sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: len(p.parts), reverse=True)
+            folders.append(top)
+        if not any(_processes_in(path) for path in folders):
+            found.append(Leftover(run, tuple(folders), tuple(tops)))
     return found
 
 
 def remove(leftover: Leftover) -> None:
-    """Remove the folders of one run, and the one above them when that was the last.
+    """Remove the folders of one run, and those above them where that was the last.
 
     rmdir is all it takes, and all that is done: the kernel refuses it where a process came in meanwhile.
     Raises InfrastructureError when it refuses.
@@ -54,9 +63,9 @@ def remove(leftover: Leftover) -> None:
             continue
         except OSError as error:
             raise InfrastructureError(f"{folder} cannot be removed: {error.strerror}") from error
-    top = leftover.folders[-1].parent
-    if not any(path.is_dir() for path in top.iterdir()) and not _processes_in(top):
-        top.rmdir()
+    for above in {top.parent for top in leftover.tops if top.parent.is_dir()}:
+        if not any(path.is_dir() for path in above.iterdir()) and not _processes_in(above):
+            above.rmdir()
 
 
 def _processes_in(folder: Path) -> str:

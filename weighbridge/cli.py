@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from weighbridge import __version__, registry
-from weighbridge.errors import InfrastructureError, ParseError, UsageError, WeighbridgeError
+from weighbridge.errors import InfrastructureError, ParseError, StoreError, UsageError, WeighbridgeError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,8 +86,15 @@ def _parse(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from weighbridge.finish import rerender  # noqa: PLC0415 - parse must not pay for jinja2
+    from weighbridge import journal, store  # noqa: PLC0415 - parse must not pay for pydantic
+    from weighbridge.finish import rerender  # noqa: PLC0415 - nor for jinja2
 
+    if options.folder.is_dir() and not (options.folder / store.RUN).exists():
+        if (options.folder / journal.NAME).exists():
+            raise StoreError(
+                f"{options.folder} was interrupted before it was written down; go on with --resume={options.folder}"
+            )
+        raise UsageError(f"{options.folder} holds no run; run directories are in reports/runs/")
     for path in rerender(options.folder, options.templates):
         print(path)
     return 0
@@ -112,7 +119,8 @@ def _cleanup(options: argparse.Namespace) -> int:
 
     found = leftovers()
     for leftover in found:
-        print(f"{leftover.run}: {leftover.folders[-1]}")
+        more = len(leftover.tops) - 1
+        print(f"{leftover.run}: {leftover.tops[0]}" + (f" and in {more} more hierarchies" if more else ""))
     if not options.list:
         for leftover in found:
             remove(leftover)

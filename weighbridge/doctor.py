@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weighbridge import registry
+from weighbridge.errors import InfrastructureError
 from weighbridge.shell import LocalShell
 from weighbridge.targets import Request
 
@@ -50,15 +51,30 @@ def examine() -> list[Finding]:
             path = next((p for name in module.PROGRAMS if (p := shell.which(name))), None)
             missing = "not installed" if module.PACKAGE else "not installed, and no package brings it"
             found.append(Finding(kind[:-1], key, path is not None, path or missing, module.PACKAGE))
-    found += _in_a_lab()
-    return found
+    lab = next(finding for finding in found if finding.kind == "target" and finding.name == "lab")
+    reason = None if lab.usable else lab.detail
+    if reason is None:
+        try:
+            return found + _in_a_lab()
+        except InfrastructureError as error:
+            reason = _with_hint(" ".join(str(error).split()))
+            found[found.index(lab)] = replace(lab, usable=False, detail=reason)
+    return [*found, *(Finding(kind, "all", False, f"no lab to probe in: {reason}") for kind in ("network", "runtime"))]
+
+
+def _with_hint(reason: str) -> str:
+    # What namespaces cannot be made for is told before; this is the interpreter that starts as process 1 of a lab.
+    if "failed to execute" not in reason:
+        return reason
+    return f"{reason} (this user may not read the interpreter, or a folder above it; use one that every user may read)"
 
 
 def _in_a_lab() -> list[Finding]:
-    """Networks and runtimes, asked inside a lab, where making a device touches nothing of the machine."""
+    """Networks and runtimes, asked inside a lab, where making a device touches nothing of the machine.
+
+    Raises InfrastructureError when the lab does not come up.
+    """
     lab = registry.find("targets", "lab")
-    if reason := lab.unavailable():
-        return [Finding("network", "all", False, f"no lab to probe in: {reason}")]
     found = []
     with lab.open_site(Request("doctor", Path())) as site:
         for kind in ("networks", "runtimes"):

@@ -26,8 +26,8 @@ def show_plan(campaign: Campaign, stream: TextIO) -> None:
             if reason is not None:
                 skipped.setdefault(reason, []).extend(cell.id for cell in slot.cells)
         runnable = [slot for slot, reason in reasons.items() if reason is None]
-        if not runnable:
-            continue
+        if not any(cell.id in selected for slot in runnable for cell in slot.cells):
+            continue  # references alone are not measured
         a_round = sum(slot.planned for slot in runnable)
         least, most = group.looks[0], group.looks[-1]
         total += most * a_round

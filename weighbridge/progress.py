@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -33,15 +33,18 @@ def so_far(verdicts: Sequence[Verdict], undecided: int) -> str:
 class PlainProgress:
     """A few lines per group, for logs: what is measured, what goes wrong, where it is judged."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, new_line: Callable[[], None] = lambda: None) -> None:
         self.stream = stream or sys.stdout
         self._group = ""
+        self._new_line = new_line
+        """Ends the line that others have begun, when there is something to say below it."""
 
     def slot_started(self, group: Group, slot: Slot, number: int, planned: float) -> None:  # noqa: ARG002
         """Announce a group at its first run."""
         if group.name == self._group:
             return
         self._group = group.name
+        self._new_line()
         names = [slot.name for slot in group.slots]
         seconds = group.planned(group.looks[-1])
         rounds = "1 round" if group.looks[-1] == 1 else f"up to {group.looks[-1]} rounds"

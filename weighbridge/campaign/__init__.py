@@ -218,7 +218,10 @@ class Campaign:
         runnable = Group(group.name, tuple(available), group.looks)
         chosen = {cell.id for cell in self.selected}
         judging = Judging(runnable, self.settings.target, self.target.LIVE, chosen, known, self.watcher)
-        if available:
+        if not any(cell.id in chosen for slot in available for cell in slot.cells):
+            idle = (Status.NOT_RUN, "no cell that refers to it can run here")
+            known |= {cell.id: Measured(cell, problem=idle) for cell in runnable.cells}
+        else:
             rng = random.Random(f"{self.seed} {group.name}")  # noqa: S311 - shuffles rounds, guards nothing
             known |= measure(
                 runnable,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from weighbridge.plugin import usage
+
 if TYPE_CHECKING:
     from weighbridge.campaign import Campaign
     from weighbridge.errors import WeighbridgeError
@@ -26,40 +28,33 @@ VERDICT: pytest.StashKey[Status] = pytest.StashKey()
 FAILED_WITH: pytest.StashKey[int] = pytest.StashKey()
 """The exit code that an error of this package asks for."""
 _REFUSED: pytest.StashKey[WeighbridgeError] = pytest.StashKey()
+_SELECTED: pytest.StashKey[bool] = pytest.StashKey()
 _INTERRUPTS: pytest.StashKey[Interrupts] = pytest.StashKey()
 _FAILURES: pytest.StashKey[set[str]] = pytest.StashKey()
 
-_MISSED, _INVALID, _INFRASTRUCTURE = 1, 4, 6
+_MISSED, _USAGE, _INVALID, _INFRASTRUCTURE = 1, 2, 4, 6
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
-    group = parser.getgroup("weighbridge", "performance of container runtimes, networks and sidecars")
-    group.addoption("--target", default="lab", help="where to measure: lab (default), replay, kubernetes, ssh")
-    group.addoption("--profile", help="smoke, quick (default), standard or study (default in replay)")
-    group.addoption(
-        "--scenario", action="append", default=[], metavar="NAME", help="only this scenario; may be repeated"
-    )
-    group.addoption("--scenarios", metavar="DIR", help="folder of scenario files (default: scenarios/)")
-    group.addoption("--run-dir", metavar="DIR", help="where to write this run (default: reports/runs/<run id>)")
-    group.addoption(
-        "--resume",
-        metavar="RUN",
-        help="go on with an interrupted run directory; write --resume=RUN when it lies outside the checkout "
-        "(pytest would take the bare path for its root)",
-    )
-    group.addoption("--seed", type=int, help="what shuffles the rounds (default: random, recorded)")
-    group.addoption("--plan", action="store_true", help="list cells, commands and predicted time; measure nothing")
-    group.addoption(
-        "--strict-verdicts",
-        action="store_true",
-        help="exit 4 when a verdict is inconclusive or no cell could be measured",
-    )
+    usage.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark that gives a test cells of its own choice."""
+    """Register the mark that gives a test cells of its own choice; refuse a folder that pytest took for its root."""
+    if taken := usage.foreign_root(config):
+        config.stash[FAILED_WITH] = _USAGE
+        raise pytest.UsageError(taken)
     config.addinivalue_line("markers", "cells(scenario, axis=value): the cells of a scenario that this test is given")
+    if config.option.markers and (config.rootpath / "scenarios").is_dir():
+        from weighbridge.errors import WeighbridgeError  # noqa: PLC0415
+
+        try:
+            for scenario in campaign_of(config).scenarios.values():
+                for cell in scenario.cells:
+                    _marks(config, cell)
+        except WeighbridgeError as error:
+            raise _refusal(config, error) from error
 
 
 def campaign_of(config: pytest.Config) -> Campaign:
@@ -119,30 +114,35 @@ def _cells_for(metafunc: pytest.Metafunc) -> Iterable[Cell]:
 
 def _marks(config: pytest.Config, cell: Cell) -> list[pytest.MarkDecorator]:
     """The exact marks of a cell: `scenario_…`, `tool_…` and one per axis value, such as `runtime_kata`."""
-    names = [f"scenario_{cell.scenario}", f"tool_{cell.tool}"]
-    names += [f"{axis}_{value}" for axis, value in cell.axes.items()]
     marks = []
-    for text in names:
-        name = re.sub(r"\W+", "_", text.replace("/", "_per_"))
+    for axis, value in {"scenario": cell.scenario, "tool": cell.tool, **cell.axes}.items():
+        name = re.sub(r"\W+", "_", f"{axis}_{value}".replace("/", "_per_"))
         if not any(line.startswith(f"{name}:") for line in config.getini("markers")):
-            config.addinivalue_line("markers", f"{name}: axis value")
+            config.addinivalue_line("markers", f"{name}: cells whose {axis} is {value}")
         marks.append(getattr(pytest.mark, name))
     return marks
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     """Leave out what pytest collects for a module that claims none of the chosen scenarios."""
     if _REFUSED in config.stash:
         raise _refusal(config, config.stash[_REFUSED])
     if CAMPAIGN in config.stash:
         items[:] = [item for item in items if not _is_parametrized(item) or _cell(item) is not None]
+        asked = {cell.scenario for cell in map(_cell, items) if cell is not None}
+        if unclaimed := usage.unclaimed(config, config.stash[CAMPAIGN].scenarios.values(), asked):
+            config.stash[FAILED_WITH] = _USAGE
+            raise pytest.UsageError(unclaimed)
+    yield
+    # pytest tells the end of collection also after a mistyped -k or -m, when nothing may be opened.
+    config.stash[_SELECTED] = True
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Plan the run from the selected cells, and open its directory."""
     config = session.config
-    if CAMPAIGN not in config.stash:
+    if CAMPAIGN not in config.stash or _SELECTED not in config.stash:
         return
     from weighbridge.errors import WeighbridgeError  # noqa: PLC0415
     from weighbridge.interrupt import Interrupts  # noqa: PLC0415
@@ -292,7 +292,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
     try:
         return (yield)
     except pytest.UsageError as error:
-        if FAILED_WITH not in config.stash:
+        if FAILED_WITH not in config.stash and CAMPAIGN not in config.stash:
             raise
         print(f"ERROR: {error}", file=sys.stderr)  # noqa: T201 - as pytest tells its own
-        return config.stash[FAILED_WITH]
+        return config.stash.get(FAILED_WITH, _USAGE)
