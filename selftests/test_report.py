@@ -152,6 +152,14 @@ def test_throughput_stands_beside_what_the_wire_carries(tmp_path: Path) -> None:
     assert "1 MiB/s (0.9% of 112.23 MiB/s)" in rendered(tmp_path, stored_run.run())
 
 
+def test_only_measured_cells_count_as_measured_besides(tmp_path: Path) -> None:
+    """A reference that could not run was not measured for anybody."""
+    host, runc, kata = stored_run.run().cells
+    borrowed = [host.model_copy(update={"selected": False}), runc, kata.model_copy(update={"selected": False})]
+    assert "because a budget refers to them: 1.\n" in rendered(tmp_path, stored_run.run(cells=borrowed))
+    assert "Cells measured besides" not in rendered(tmp_path, stored_run.run(cells=[runc, borrowed[2]]))
+
+
 def test_verdicts_are_listed_worst_first() -> None:
     """The terminal's table begins with what needs attention; cells that did not run are not in it."""
     rows = report.verdict_rows(stored_run.run())
