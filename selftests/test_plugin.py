@@ -187,22 +187,6 @@ def test_nothing_selected(checkout: Checkout) -> None:
     assert not (checkout.path / RUN).exists()
 
 
-def test_scenario_that_no_test_claims(checkout: Checkout) -> None:
-    """A mistyped claim is a usage error that names the nearest test; cells asked for by mark need no claim."""
-    mistyped = staged.scenario().replace('claim = "staged"', 'claim = "stage"')
-    checkout.stage("passes", mine=mistyped)
-    message = "ERROR: scenario mine claims 'stage', but there is no tests/test_stage.py; did you mean 'staged'[?]"
-    for arguments in ((), ("--scenario", "mine"), ("tests/test_staged.py", "--scenario=mine"), ("-k", "passes")):
-        result = checkout.run(*arguments)
-        assert result.ret == 2
-        result.stderr.fnmatch_lines(message)
-        assert not (checkout.path / RUN).exists()
-    assert checkout.run("tests/test_staged.py", "--collect-only").ret == 0
-    assert checkout.run("--scenario", "passes", "--collect-only").ret == 0
-    checkout.write("tests/test_mine.py", "import pytest\n@pytest.mark.cells('mine')\ndef test_mine(cell): ...\n")
-    assert checkout.run("--collect-only").ret == 0
-
-
 def test_interrupt_of_collection_keeps_its_usage_code(checkout: Checkout) -> None:
     """Stopping after the first failure is no interrupt by a person."""
     checkout.stage("fails", "passes")

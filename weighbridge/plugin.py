@@ -6,7 +6,6 @@ is not touched. The fixtures that tests use are in `fixtures/`.
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Generator, Iterable
@@ -138,30 +137,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise _refusal(config, config.stash[_REFUSED])
     if CAMPAIGN in config.stash:
         items[:] = [item for item in items if not _is_parametrized(item) or _cell(item) is not None]
-
-
-def _refuse_unclaimed(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
-    """Refuse a scenario that no test judges: its claim is mistyped, and it would silently measure nothing."""
-    tests = config.rootpath / "tests"
-    # Whoever names test files leaves out the claims of the others on purpose.
-    narrowed = config.args_source is pytest.Config.ArgsSource.ARGS and not config.getoption("--scenario")
-    if narrowed or not tests.is_dir():
-        return
-    from weighbridge.errors import ScenarioError  # noqa: PLC0415
-
-    claims = {path.stem.removeprefix("test_") for path in tests.rglob("test_*.py")}
-    asked = {cell.scenario for cell in map(_cell, items) if cell is not None}
-    for scenario in config.stash[CAMPAIGN].scenarios.values():
-        if scenario.claim not in claims and scenario.name not in asked:
-            near = difflib.get_close_matches(scenario.claim, claims, n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise _refusal(
-                config,
-                ScenarioError(
-                    f"scenario {scenario.name} claims {scenario.claim!r}, "
-                    f"but there is no tests/test_{scenario.claim}.py{hint}"
-                ),
-            )
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -218,8 +218,7 @@ class Campaign:
         runnable = Group(group.name, tuple(available), group.looks)
         chosen = {cell.id for cell in self.selected}
         judging = Judging(runnable, self.settings.target, self.target.LIVE, chosen, known, self.watcher)
-        # Figures that only refer to what cannot run here would be judged against nothing.
-        if any(cell.id in chosen for slot in available for cell in slot.cells):
+        if available:
             rng = random.Random(f"{self.seed} {group.name}")  # noqa: S311 - shuffles rounds, guards nothing
             known |= measure(
                 runnable,
@@ -229,7 +228,7 @@ class Campaign:
                 decide=judging.decided,
                 done=self._earlier.rounds_of(runnable),
             )
-        for measured in (known[cell.id] for cell in group.cells if cell.id in known):
+        for measured in (known[cell.id] for cell in group.cells):
             verdicts = judging.final(measured, known)
             outcome = Outcome(measured.cell, measured, verdicts)
             self.outcomes[measured.cell.id] = outcome
