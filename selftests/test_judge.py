@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import wilcoxon
 
-from weighbridge.judge import ALPHA, BETA, hodges_lehmann, judge, signed_rank, smallest_effect
+from weighbridge.judge import ALPHA, BETA, hodges_lehmann, judge, median_interval, signed_rank, smallest_effect
 from weighbridge.measure import Look
 from weighbridge.model import Budget, PhysicalLimit, Status, Verdict
 from weighbridge.scenario import LOOKS
@@ -207,6 +207,43 @@ def test_no_loss_at_all_passes() -> None:
     assert verdict is not None
     assert verdict.status is Status.PASS
     assert verdict.reason.startswith("0 % [95%: 0 % to 0 %]")
+
+
+def test_loss_with_zeros_among_it_is_told_as_it_was_measured() -> None:
+    """What stands for zero in the ranks never gets into a figure: the median and its interval are real losses."""
+    measured = numbered(0.00194, 0.0, 0.00312, 0.0, 0.001, 0.0017)
+    verdict = judge(LOSS, "cell", measured, None, Look(1, 1), by_value=False)
+    assert verdict is not None
+    assert verdict.status is Status.PASS
+    assert verdict.reason.startswith("0.135 % [95%: 0 % to 0.312 %], n = 6")
+    assert verdict.ratio == pytest.approx(0.00135 / 0.005)
+    assert verdict.interval == pytest.approx((0.0, 0.00312 / 0.005))
+
+
+def test_loss_ratio_with_zeros_among_it_is_told_as_it_was_measured() -> None:
+    """Loss against none has no end, none against none is equal; neither is told as a number made up for the ranks."""
+    budget = Budget("packet_loss", "at_most", "ratio", 2.0, "1", reference={"runtime": "runc"})
+
+    def judged(figures: tuple[float, ...], others: tuple[float, ...]) -> Verdict:
+        verdict = judge(budget, "cell", numbered(*figures), numbered(*others), Look(1, 1), by_value=False)
+        assert verdict is not None
+        return verdict
+
+    mixed = judged((0.0, 0.0, 0.001, 0.003, 0.003, 0.001), (0.001, 0.0, 0.001, 0.001, 0.0, 0.002))
+    assert mixed.reason == "1 x [95%: 0 to ∞], n = 6, too few rounds to tell it from the bound"
+    assert (mixed.status, mixed.ratio, mixed.interval) == (Status.INCONCLUSIVE, 1.0, None)
+    endless = judged((0.001,) * 8, (0.0,) * 8)
+    assert endless.reason.startswith("∞ x [95%: ∞ to ∞], n = 8")
+    assert (endless.status, endless.ratio, endless.interval) == (Status.FAIL, None, None)
+    none = judged((0.0,) * 8, (0.001,) * 8)
+    assert none.reason.startswith("0 x [95%: 0 to 0], n = 8")
+    assert (none.status, none.ratio, none.interval) == (Status.PASS, 0.0, (0.0, 0.0))
+
+
+@pytest.mark.parametrize(("n", "cut"), [(1, 1), (5, 1), (6, 1), (8, 1), (9, 2), (12, 3), (20, 6), (40, 14)])
+def test_interval_of_the_median_is_that_of_the_tables(n: int, cut: int) -> None:
+    """The order statistics are those of the sign test's published table (two-sided, 5 %)."""
+    assert median_interval(range(1, n + 1)) == ((n + 1) / 2, cut, n + 1 - cut)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -46,6 +47,16 @@ def test_every_verdict_has_its_own_status(checkout: Checkout) -> None:
     result.stdout.fnmatch_lines(["infra-error: the server did not come up", "invalid: 2 + 2 = 5 was printed"])
     result.stdout.no_fnmatch_line("*campaign.py:*")
     result.stdout.fnmatch_lines("*1 failed, 1 passed, 1 skipped, 2 errors, 1 inconclusive in*")
+
+
+def test_cell_that_is_a_reference_too_counts_as_selected(checkout: Checkout) -> None:
+    """A cell that pytest ran is selected in run.json and counted in the report, also as another's reference."""
+    budget = staged.BUDGET.replace("1 ms", "1.6 x runtime=host")
+    checkout.stage(sidecar=staged.scenario(runtimes=("runc", "host"), budgets=budget))
+    shutil.copytree(staged.REPOSITORY / "reports/templates", checkout.path / "reports/templates")
+    checkout.run().assert_outcomes(passed=2)
+    assert [cell["selected"] for cell in checkout.stored["cells"]] == [True, True]
+    assert "**✅ 2 pass**" in (checkout.path / RUN / "report.md").read_text()
 
 
 def test_inconclusive_has_its_own_letter(checkout: Checkout) -> None:

@@ -14,6 +14,7 @@ from weighbridge.errors import StoreError, UsageError
 from weighbridge.model import Status
 from weighbridge.retell import retell
 
+HOST_FREE = "bind every runtime but host, which has none."
 ROOT = Path(__file__).parents[1]
 TEMPLATES = ROOT / "reports/templates"
 GOLDEN = Path(__file__).parent / "data/report"
@@ -150,6 +151,33 @@ def test_figures_that_are_not_judged_stand_in_brackets(tmp_path: Path) -> None:
 def test_throughput_stands_beside_what_the_wire_carries(tmp_path: Path) -> None:
     """Limit and efficiency are printed with the figure, in the tool's own unit."""
     assert "1 MiB/s (0.9% of 112.23 MiB/s)" in rendered(tmp_path, stored_run.run())
+
+
+@pytest.mark.parametrize(
+    ("limits", "line"),
+    [
+        (("none", "cpu 1 memory 2147483648"), f"Limits (cpu 1, memory 2 GiB) {HOST_FREE}"),
+        (("cpu 0.5", "cpu 0.5"), "Limits (cpu 0.5) bind every runtime."),
+        (("cpu 1", "cpu 2"), "Limits bind every runtime."),
+        (("none", "none"), ""),
+    ],
+)
+def test_report_says_whom_limits_bind(tmp_path: Path, limits: tuple[str, str], line: str) -> None:
+    """A server without limits beside one with them is no fair comparison unless it is told."""
+    cells = [
+        cell.model_copy(update={"evidence": {"limits": text}})
+        for cell, text in zip(stored_run.run().cells, limits, strict=False)
+    ]
+    text = rendered(tmp_path, stored_run.run(cells=cells))
+    assert f"\n{line}\n" in text if line else "Limits" not in text
+
+
+def test_only_measured_cells_count_as_measured_besides(tmp_path: Path) -> None:
+    """A reference that could not run was not measured for anybody."""
+    host, runc, kata = stored_run.run().cells
+    borrowed = [host.model_copy(update={"selected": False}), runc, kata.model_copy(update={"selected": False})]
+    assert "because a budget refers to them: 1.\n" in rendered(tmp_path, stored_run.run(cells=borrowed))
+    assert "Cells measured besides" not in rendered(tmp_path, stored_run.run(cells=[runc, borrowed[2]]))
 
 
 def test_verdicts_are_listed_worst_first() -> None:

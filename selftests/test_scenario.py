@@ -3,6 +3,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import tomllib
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weighbridge import scenario
-from weighbridge.errors import ScenarioError, UsageError
+from weighbridge import registry, scenario
+from weighbridge.errors import ParseError, ScenarioError, UsageError
 from weighbridge.scenario import LOOKS, PROFILES, Scenario, load, load_all
 
 ROOT = Path(__file__).parents[1]
@@ -117,6 +119,7 @@ def test_reference_outside_the_profile_is_still_measured(tmp_path: Path) -> None
         ('title = "made up"', "title = 1", ["title", "string"]),
         ('tool = "wrk"', 'tool = "wrk3"', ["'wrk3'", "'wrk"]),
         ('server = "nginx"', 'server = "ngnix"', ["'ngnix'", "'nginx'"]),
+        ('server = "nginx"', 'server = "iperf"', ["wrk cannot measure", "'iperf'", "servers that fit: nginx"]),
         ("[axes]", '[axes]\ncolour = ["red"]', ["axes.colour"]),
         ("[axes]", "[axes]\nnetwork = []", ["axes.network"]),
         ("[axes]", '[axes]\nnetwork = ["calicoo"]', ["axes.network", "'calico'"]),
@@ -143,6 +146,10 @@ def test_reference_outside_the_profile_is_still_measured(tmp_path: Path) -> None
         ('metric = "request_rate"', 'metric = "request_rat"', ["budgets[0]", "'request_rate'"]),
         ('metric = "request_rate"', 'metric = "requests"', ["budgets[0]", "neither better"]),
         ('metric = "request_rate"', 'metrik = "request_rate"', ["'budgets.0.metrik'", "'metric'"]),
+        ('metric = "request_rate"', 'metric = "packet_loss"', ["budgets[0]", "wrk never gives packet_loss"]),
+        ('metric = "request_rate"', 'metric = "message_rate"', ["budgets[0]", "'request_rate'"]),
+        ('metric = "request_rate"', 'metric = "request_rate_per_core"', ["budgets[0]", "per_core"]),
+        ('metric = "request_rate"', 'metric = "latency_99"', ["budgets[0]", "'latency_p99'"]),
         ("at_least", "at_most", ["budgets[0]", "reward the worse"]),
         ("at_least", "atleast", ["budgets.0.atleast", "'at_least'"]),
         ('at_least = "0.5 x runtime=runc"', "", ["budgets[0]", "exactly one"]),
@@ -176,6 +183,24 @@ def test_every_slip_is_one_line_with_file_key_and_remedy(tmp_path: Path, old: st
     assert "\n" not in message
     for name in ("made_up.toml", *names):
         assert name in message
+
+
+@pytest.mark.parametrize("tool", registry.keys("tools"))
+def test_every_tool_declares_what_its_outputs_hold(tool: str) -> None:
+    """No metric that a recorded output holds can be refused as one that its tool never gives."""
+    module = registry.find("tools", tool)
+    found: set[str] = set()
+    for path in sorted((ROOT / "selftests/data" / tool).rglob("*.txt")):
+        with suppress(ParseError):
+            found |= {name for result in module.parse(path.read_text(errors="replace")) for name in result.metrics}
+    assert found
+    assert not [name for name in found if not any(fnmatchcase(name, pattern) for pattern in module.METRICS)]
+
+
+def test_every_server_names_tools_that_exist() -> None:
+    """A server's list of tools cannot hold a name that no tool has, and no tool is left without a server."""
+    served = [tool for key in registry.keys("servers") for tool in registry.find("servers", key).TOOLS]
+    assert set(served) == set(registry.keys("tools"))
 
 
 def test_forgotten_budgets_are_an_error_and_none_is_said_on_purpose(tmp_path: Path) -> None:

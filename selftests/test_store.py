@@ -88,6 +88,16 @@ def test_rates_become_seconds_for_pytest_benchmark(tmp_path: Path) -> None:
     assert not [b for b in document["benchmarks"] if b["name"] == "http-runc:latency_p99"]
 
 
+def test_only_main_metrics_are_compared() -> None:
+    """Spread and extremes of one run would bury what two runs are compared by."""
+    left_out = ("latency_stdev", "latency_min", "latency_max", "round_trip_time_mdev", "connect_time_max")
+    kept = ("latency_mean", "latency_p99", "round_trip_time_mean", "connect_time_p50")
+    samples = [stored_run.sample(name, "s", 0, 1e-3) for name in (*left_out, *kept)]
+    samples.append(stored_run.sample("request_rate_per_thread_mean", "1/s", 0, 10.0))
+    document = store.benchmark_document(stored_run.run(cells=[stored_run.cell("host", samples)]))
+    assert [entry["extra_info"]["metric"] for entry in document["benchmarks"]] == list(kept)
+
+
 def test_benchmark_json_is_read_by_the_real_compare_command(tmp_path: Path) -> None:
     """pytest-benchmark's own command line accepts the file and shows both cells."""
     store.save(tmp_path, stored_run.run())

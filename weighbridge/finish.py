@@ -30,6 +30,7 @@ def stored(campaign: Campaign) -> store.RunFile:
     assert campaign.folder is not None
     used = {cell.scenario for group in campaign.groups for cell in group.cells}
     scenarios = [s for s in campaign.scenarios.values() if s.name in used]
+    selected = {cell.id for cell in campaign.selected}
     studies = {s.study for s in scenarios if s.study} if not campaign.target.LIVE else set()
     return store.RunFile(
         schema_=store.SCHEMA,
@@ -40,7 +41,7 @@ def stored(campaign: Campaign) -> store.RunFile:
         target=campaign.settings.target,
         profile=campaign.profile,
         seed=campaign.seed,
-        complete=all(cell.id in campaign.outcomes for cell in campaign.selected),
+        complete=selected <= campaign.outcomes.keys(),
         environment=campaign.environment,
         scenarios=[
             store.StoredScenario(
@@ -56,7 +57,7 @@ def stored(campaign: Campaign) -> store.RunFile:
             )
             for s in scenarios
         ],
-        cells=[_cell(outcome, selected=outcome.cell in campaign.selected) for outcome in campaign.outcomes.values()],
+        cells=[_cell(outcome, selected=name in selected) for name, outcome in campaign.outcomes.items()],
         studies=retell(campaign.settings.scenarios, studies) if studies else [],
     )
 

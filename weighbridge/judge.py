@@ -32,7 +32,10 @@ _RANK_EFFICIENCY = 3 / math.pi
 """Asymptotic efficiency of the signed-rank test against the t-test for normal data (Hodges & Lehmann 1956)."""
 
 _NOTHING = 1e-12
-"""Stands for zero on the log scale: no loss at all is far below every bound, and ranks need no more."""
+"""Stands for a ratio of zero on the log scale, its inverse for one without end: enough for signs and ranks.
+
+No figure is ever made from it.
+"""
 
 
 def judge(
@@ -68,20 +71,23 @@ def _ratios(
         pairs = [_pair(budget, value, others[number]) for number, value in figures.items() if number in others]
         return [ratio for ratio in pairs if ratio is not None]
     base = reference.throughput if isinstance(reference, PhysicalLimit) and budget.kind == "limit" else 1.0
-    return [max(value, _NOTHING) / base for value in figures.values()]
+    return [value / base for value in figures.values()]
 
 
 def _pair(budget: Budget, value: float, reference: float) -> float | None:
     """The ratio of one round, None where there is none.
 
-    A rate of zero is the worst there is, but none can be measured against it; no loss is the best.
-    A time of zero is only too short for the tool's resolution and says nothing.
+    A rate of zero is the worst there is, but none can be measured against it; no loss is the best, any
+    is endlessly more than none, and none on both sides is the same. A time of zero is only too short
+    for the tool's resolution and says nothing.
     """
     if budget.bound == "at_least":
-        return max(value, _NOTHING) / reference if reference > 0 else None
+        return value / reference if reference > 0 else None
     if metrics.metric(budget.metric).unit == SECOND and min(value, reference) <= 0:
         return None
-    return max(value, _NOTHING) / max(reference, _NOTHING)
+    if reference > 0:
+        return value / reference
+    return math.inf if value > 0 else 1.0
 
 
 def _by_value(budget: Budget, cell: str, ratios: Sequence[float], figures: Mapping[int, float]) -> Verdict:
@@ -89,7 +95,7 @@ def _by_value(budget: Budget, cell: str, ratios: Sequence[float], figures: Mappi
     met = ratio <= budget.value if budget.bound == "at_most" else ratio >= budget.value
     reason = f"{_statement(budget, ratio, figures)}, by value, n = {len(ratios)}"
     return Verdict(
-        cell, budget.text, Status.PASS if met else Status.FAIL, reason, _shown(budget, ratio), None, len(ratios)
+        cell, budget.text, Status.PASS if met else Status.FAIL, reason, _stored(budget, ratio), None, len(ratios)
     )
 
 
@@ -97,23 +103,25 @@ def _tested(
     budget: Budget, cell: str, ratios: Sequence[float], figures: Mapping[int, float], look: Look
 ) -> Verdict | None:
     sign = 1.0 if budget.bound == "at_most" else -1.0
-    logs = [math.log(ratio) for ratio in ratios]
+    logs = [_log(ratio) for ratio in ratios]
     # Rounding keeps the ties that equal tool output makes from being broken by floating point noise.
     worse = [round(sign * (value - math.log(budget.value)), 12) for value in logs]
     n = len(worse)
-    centre, low, high = hodges_lehmann(logs)
-    ratio, interval = math.exp(centre), (math.exp(low), math.exp(high))
+    zeros = any(ratio in (0, math.inf) for ratio in ratios)
+    # Averages of logs with a stand-in among them mean nothing; order statistics are the same on either scale.
+    ratio, low, high = median_interval(ratios) if zeros else (math.exp(v) for v in hodges_lehmann(logs))
+    interval = low, high
 
     def verdict(status: Status, why: str) -> Verdict:
-        shown = (_shown(budget, interval[0]), _shown(budget, interval[1])) if n > 1 else None
+        bounds = _stored(budget, low), _stored(budget, high)
         spread = f" [{CONFIDENCE:.0%}: {_bounds(budget, interval)}]" if n > 1 else ""
         return Verdict(
             cell,
             budget.text,
             status,
             f"{_statement(budget, ratio, figures)}{spread}, {why}",
-            _shown(budget, ratio),
-            shown,
+            _stored(budget, ratio),
+            (bounds[0], bounds[1]) if n > 1 and bounds[0] is not None and bounds[1] is not None else None,
             n,
         )
 
@@ -128,6 +136,8 @@ def _tested(
     needed = math.ceil(math.log2(look.planned / BETA))
     if n < needed:
         return verdict(Status.INCONCLUSIVE, f"n = {n}, at least {needed} rounds are needed to decide")
+    if zeros:
+        return verdict(Status.INCONCLUSIVE, f"n = {n}, too few rounds to tell it from the bound")
     return verdict(Status.INCONCLUSIVE, f"n = {n}, an effect under {smallest_effect(logs, look):.1%} cannot be seen")
 
 
@@ -165,6 +175,23 @@ def hodges_lehmann(values: Sequence[float]) -> tuple[float, float, float]:
     return median(walsh), walsh[outermost], walsh[len(walsh) - 1 - outermost]
 
 
+def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """The median and its confidence interval by inverting the sign test.
+
+    With `cut` the largest number for which fewer than `cut` of n fair coins fall heads with at most half the
+    error left by the confidence, the bounds are the `cut`-th values from either end (Hollander & Wolfe,
+    3.6). With too few values for the confidence asked (under six), the interval is their whole range.
+    """
+    ordered, n = sorted(values), len(values)
+    allowed = (1 - CONFIDENCE) / 2 * 2**n
+    below, cut = 0, 0
+    while below + math.comb(n, cut) <= allowed:
+        below += math.comb(n, cut)
+        cut += 1
+    outermost = max(cut - 1, 0)
+    return median(ordered), ordered[outermost], ordered[n - 1 - outermost]
+
+
 def _ways(ranks: Sequence[int]) -> list[int]:
     """How many sets of these ranks sum to 0, 1, 2 and so on: the coefficients of the product of (1 + x^rank).
 
@@ -188,8 +215,14 @@ def smallest_effect(logs: Sequence[float], look: Look) -> float:
     return math.expm1(z * stdev(logs) / math.sqrt(len(logs) * _RANK_EFFICIENCY))
 
 
-def _shown(budget: Budget, ratio: float) -> float:
-    """A verdict's ratio: against the reference cell or the limit, or against the absolute bound."""
+def _log(ratio: float) -> float:
+    return math.log(min(ratio, 1 / _NOTHING) or _NOTHING)
+
+
+def _stored(budget: Budget, ratio: float) -> float | None:
+    """A verdict's ratio: to the reference cell, the limit or the absolute bound; None for one without end."""
+    if ratio == math.inf:
+        return None
     return ratio / budget.value if budget.kind == "absolute" else ratio
 
 
@@ -199,24 +232,21 @@ def _statement(budget: Budget, ratio: float, figures: Mapping[int, float]) -> st
     if budget.kind == "limit":
         value = show(median(figures.values()), metrics.metric(budget.metric).unit)
         return f"{value} = {_apart(ratio * 100, budget.value * 100)} % of limit"
-    bound, figure = show(budget.value, budget.unit), _without_stand_in(ratio)
-    digits = next((n for n in range(5, 12) if show(figure, budget.unit, digits=n) != bound), 5)
-    return show(figure, budget.unit, digits=digits)
-
-
-def _without_stand_in(value: float) -> float:
-    """Zero where the value is what stood for it on the log scale."""
-    return 0.0 if value < 2 * _NOTHING else value
+    bound = show(budget.value, budget.unit)
+    digits = next((n for n in range(5, 12) if show(ratio, budget.unit, digits=n) != bound), 5)
+    return show(ratio, budget.unit, digits=digits)
 
 
 def _apart(value: float, bound: float) -> str:
     """Four digits, and more where the figure would otherwise read like the bound that it misses or meets."""
+    if value == math.inf:
+        return "∞"
     digits = next((n for n in range(4, 12) if f"{value:.{n}g}" != f"{bound:.{n}g}"), 4)
     return f"{value:.{digits}g}"
 
 
 def _bounds(budget: Budget, interval: tuple[float, float]) -> str:
     if budget.kind == "absolute":
-        return " to ".join(show(_without_stand_in(value), budget.unit) for value in interval)
+        return " to ".join(show(value, budget.unit) for value in interval)
     factor = 100 if budget.kind == "limit" else 1
-    return " to ".join(f"{value * factor:.4g}" for value in interval)
+    return " to ".join("∞" if value == math.inf else f"{value * factor:.4g}" for value in interval)

@@ -68,6 +68,9 @@ def metric(name: str) -> Metric:
         return METRICS[name]
     if _PERCENTILE.match(name):
         return Metric(name, "s", "lower")
+    meant = re.fullmatch(r"latency_?(?:p_?)?(\d{1,2}(?:[._]\d+)?)", name)
+    if meant:
+        raise UsageError(f"{name!r} is no metric; did you mean {percentile(meant[1].replace('_', '.'))!r}?")
     near = difflib.get_close_matches(name, METRICS, n=1)
     raise UsageError(
         f"{name!r} is no metric" + (f"; did you mean {near[0]!r}?" if near else f"; metrics are {', '.join(METRICS)}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import statistics
 import time
 from pathlib import Path
@@ -17,6 +18,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from weighbridge import __version__, metrics
 from weighbridge.errors import StoreError
 from weighbridge.shell import write_atomically
+
+_BESIDE = re.compile(r"_(stdev|mdev|min|max)\Z|_per_thread_")
+"""Metrics that tell how another one is spread; nobody compares runs by them."""
 
 SCHEMA = "weighbridge-run/1"
 RUN, BENCHMARK = "run.json", "benchmark.json"
@@ -217,8 +221,8 @@ def save(folder: Path, run: RunFile) -> None:
 def benchmark_document(run: RunFile) -> dict[str, Any]:
     """The run in pytest-benchmark's schema.
 
-    Its compare command takes larger for worse, in seconds; so a rate is stored as seconds per unit, and
-    the rate itself stands in `extra_info`.
+    Metrics of spread are left out. Its compare command takes larger for worse, in seconds; so a rate is
+    stored as seconds per unit, and the rate itself stands in `extra_info`.
     """
     from pytest_benchmark.stats import Stats  # noqa: PLC0415 - pulls the whole plugin in
 
@@ -226,7 +230,7 @@ def benchmark_document(run: RunFile) -> dict[str, Any]:
     for cell in run.cells:
         for summary in cell.summary:
             better = metrics.metric(summary.metric).better
-            if not better or summary.unit not in ("s", "1/s", "bit/s"):
+            if not better or summary.unit not in ("s", "1/s", "bit/s") or _BESIDE.search(summary.metric):
                 continue
             values = [
                 s.value

@@ -63,7 +63,7 @@ def context(run: RunFile, folder: Path) -> dict[str, Any]:
         "open": [[f"{SYMBOLS[status]} {status}", *row] for status, row in rows if status is not Status.PASS],
         "passed": [row for status, row in rows if status is Status.PASS],
         "without_budget": sum(not cell.verdicts and cell.status == Status.PASS for cell in selected),
-        "borrowed": sum(not cell.selected for cell in run.cells),
+        "borrowed": sum(not cell.selected and bool(cell.samples) for cell in run.cells),
         "summary": [
             [scenario.title, *(str(counts.get(status, "")) for status in WORST_FIRST)]
             for scenario in run.scenarios

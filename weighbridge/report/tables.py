@@ -13,7 +13,7 @@ from weighbridge.errors import UnitError, UsageError
 from weighbridge.model import STRUCTURAL_AXES, Status
 from weighbridge.report.markdown import Markup, link
 from weighbridge.store import StoredCell
-from weighbridge.units import parse, show
+from weighbridge.units import BYTE, parse, show
 
 SYMBOLS = {
     Status.PASS: "✅",
@@ -44,6 +44,10 @@ _DIGITS = 4
 _FULL = 0.7
 """Share of places that must be filled for values to stand side by side; a sparser table is a list of cells."""
 
+_UNLIMITED = "none"
+"""What the evidence says where no limits are in force."""
+_LIMIT = re.compile(r" ?\b(\w+) ([\d.e+]+)\b")
+
 _COMPARED_WITH = re.compile(r" x (\w+)=")
 
 RawFolder = Callable[[StoredCell], str | None]
@@ -59,6 +63,7 @@ class Comparison:
     rows: list[list[str]]
     compared: str
     limits: list[str]
+    bound: str
     proofs: list[list[str]]
     rounds: str
     percentiles: bool
@@ -88,6 +93,7 @@ def compare(cells: Sequence[StoredCell], raw: RawFolder) -> Comparison:
         rows=rows,
         compared=side,
         limits=_limits(found, varying),
+        bound=_bound(found),
         proofs=_proofs(found, varying, raw),
         rounds=f"{counts.pop()}" if len(counts) == 1 else "",
         percentiles=any(name.startswith("latency_p") for name in shown),
@@ -205,6 +211,26 @@ def _limits(cells: Sequence[StoredCell], varying: Sequence[str]) -> list[str]:
         f"{show(value, 'bit/s')} = {formula}" + (f" ({_common(members, varying)})" if len(found) > 1 else "")
         for (value, formula), members in found.items()
     ]
+
+
+def _bound(cells: Sequence[StoredCell]) -> str:
+    """Which runtimes the limits bind, from what was found in force; '' where nothing was limited."""
+    found = {(cell.axes.get("runtime", ""), cell.evidence["limits"]) for cell in cells if cell.evidence.get("limits")}
+    texts = {text for _, text in found if text != _UNLIMITED}
+    if not texts:
+        return ""
+    which = f" ({_LIMIT.sub(_written, texts.pop())})" if len(texts) == 1 else ""
+    bound = {runtime for runtime, text in found if text != _UNLIMITED}
+    free = sorted({runtime for runtime, _ in found} - bound)
+    if not free:
+        return f"Limits{which} bind every runtime." if all(bound) else f"Limits{which} bind the server."
+    return f"Limits{which} bind every runtime but {' and '.join(free)}, which {'have' if free[1:] else 'has'} none."
+
+
+def _written(limit: re.Match[str]) -> str:
+    """One limit as people write it, `, ` before all but the first."""
+    value = show(float(limit[2]), BYTE) if limit[1] == "memory" else limit[2]
+    return f"{', ' if limit.start() else ''}{limit[1]} {value}"
 
 
 def _proofs(cells: Sequence[StoredCell], varying: Sequence[str], raw: RawFolder) -> list[list[str]]:

@@ -134,10 +134,11 @@ class _Reading:
         self.content = content
         try:
             self.tool = registry.find("tools", content.tool)
-            if content.server is not None:
-                registry.find("servers", content.server)
+            server = registry.find("servers", content.server) if content.server is not None else None
         except UsageError as error:
             raise self.wrong(str(error)) from error
+        if server is not None and registry.key_of(content.tool) not in server.TOOLS:
+            raise self.wrong(f"{content.tool} cannot measure server {content.server!r}; {_servers_for(content.tool)}")
         self.load_keys = set(self.tool.Load.model_fields)
         self.check_profiles()
         self.check_axes()
@@ -279,6 +280,12 @@ class _Reading:
         if cells and self.content.sweep is not None:
             sweep = self.content.sweep
             self.load({**cells[0].load_text, sweep: self.content.axes[sweep]}, {sweep: "*"})
+
+
+def _servers_for(tool: str) -> str:
+    """Which servers a tool can measure, as a hint."""
+    names = [name for name in registry.keys("servers") if registry.key_of(tool) in registry.find("servers", name).TOOLS]
+    return f"servers that fit: {', '.join(names)}" if names else "no server fits it"
 
 
 def _narrowed(grid: Mapping[str, list[str]], made: Budget) -> dict[str, list[str]]:

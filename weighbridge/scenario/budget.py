@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from weighbridge import metrics, registry
@@ -14,6 +15,7 @@ from weighbridge.units import COUNT, FRACTION, parse
 
 _RATIO = re.compile(r"\s*(\d+(?:\.\d+)?)\s*x\s+(\w+\s*=\s*[^\s,=]+(?:\s*,\s*\w+\s*=\s*[^\s,=]+)*)\s*\Z")
 _OF_LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s+of\s+limit\s*\Z")
+_PER_CORE = "request_rate_per_core"
 _BARE = re.compile(r"\s*\d+(?:\.\d+)?\s*\Z")
 
 Bound = tuple[Literal["absolute", "ratio", "limit"], float, str, dict[str, str]]
@@ -25,6 +27,7 @@ def budget(table: BudgetTable, content: ScenarioFile) -> Budget:
     Raises UsageError, in one line without the table's own name, when it says something impossible.
     """
     measured = metrics.metric(table.metric)
+    _check_given(measured.name, content)
     if (table.at_most is None) == (table.at_least is None):
         raise UsageError("needs exactly one of at_most and at_least")
     text = table.at_most if table.at_most is not None else str(table.at_least)
@@ -41,6 +44,18 @@ def budget(table: BudgetTable, content: ScenarioFile) -> Budget:
     if value <= 0:
         raise UsageError(f"{text!r} bounds nothing: judging takes logarithms, so a bound lies above zero")
     return Budget(table.metric, side, kind, value, unit, where, reference, tuple(table.targets), table.set_for)
+
+
+def _check_given(name: str, content: ScenarioFile) -> None:
+    """Refuse a metric that the scenario's tool never gives and that cannot be derived from what it does."""
+    patterns: tuple[str, ...] = registry.find("tools", content.tool).METRICS
+    if name == _PER_CORE and "request_rate" in patterns:
+        if content.per_core is None:
+            raise UsageError(f"{name} needs the key per_core: the axis or limit that counts the cores under budget")
+        return
+    if not any(fnmatchcase(name, pattern) for pattern in patterns):
+        known = [key for key in (*metrics.METRICS, "latency_p99") if any(fnmatchcase(key, one) for one in patterns)]
+        raise UsageError(f"{content.tool} never gives {name}; {nearest(name, known)}")
 
 
 def _where(table: BudgetTable, content: ScenarioFile) -> dict[str, tuple[str, ...]]:

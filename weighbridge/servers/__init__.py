@@ -11,6 +11,8 @@ class Server(Protocol):
 
     PROGRAMS: tuple[str, ...]
     """Names to look for on PATH, best first."""
+    TOOLS: tuple[str, ...]
+    """The tools that can measure it; the host of every server answers ping."""
     PACKAGE: str
     """The Debian package that brings it."""
     PORT: int

@@ -6,9 +6,10 @@ from typing import Any
 
 from weighbridge.servers import no_files as files
 
-__all__ = ["PACKAGE", "PORT", "PROGRAMS", "argv", "files", "single_use", "transport"]
+__all__ = ["PACKAGE", "PORT", "PROGRAMS", "TOOLS", "argv", "files", "single_use", "transport"]
 
 PROGRAMS = ("iperf",)
+TOOLS = ("iperf", "ping")
 PACKAGE = "iperf"
 PORT = 5001
 

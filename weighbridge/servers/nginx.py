@@ -8,9 +8,10 @@ from typing import Any
 from weighbridge.servers import over_tcp as transport
 from weighbridge.servers import serves_on as single_use
 
-__all__ = ["PACKAGE", "PORT", "PROGRAMS", "argv", "files", "single_use", "transport"]
+__all__ = ["PACKAGE", "PORT", "PROGRAMS", "TOOLS", "argv", "files", "single_use", "transport"]
 
 PROGRAMS = ("nginx",)
+TOOLS = ("wrk", "wrk2", "ab", "ping")
 PACKAGE = "nginx-light"
 PORT = 8080
 BODY_BYTES = 612

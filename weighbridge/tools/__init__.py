@@ -52,6 +52,8 @@ class Tool(Protocol):
     """The Debian package that brings it, None when no registry has it."""
     CLOSED_LOOP: bool
     """True where a stalled server also stalls the load, so that percentiles hide the stall."""
+    METRICS: tuple[str, ...]
+    """What it may print, as patterns of metric names (`latency_*`)."""
     Load: type[Any]
     """The keys of `[load]` that this tool understands (a subclass of `weighbridge.tools.Load`)."""
 

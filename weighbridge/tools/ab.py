@@ -35,6 +35,20 @@ PACKAGE: str | None = "apache2-utils"
 CLOSED_LOOP = True
 CUSTOMARY = {"latency": "ms", "throughput": "KiB/s"}
 """The units it prints, by the beginning of a metric's name; reports show its figures in them."""
+METRICS = (
+    "request_rate",
+    "latency_*",
+    "throughput",
+    "requests",
+    "keep_alive_requests",
+    "duration",
+    "bytes_*",
+    "errors_*",
+    "connect_time_*",
+    "processing_time_*",
+    "waiting_time_*",
+)
+"""What it may print, as patterns of metric names; a budget on anything else is refused."""
 
 _KBYTE = 1024.0
 _SINGLE_PRECISION = 3e-7

@@ -26,6 +26,21 @@ PACKAGE = "iperf"
 CLOSED_LOOP = True
 CUSTOMARY = {"throughput": "Mbit/s", "jitter": "ms"}
 """The units it prints, by the beginning of a metric's name; reports show its figures in them."""
+METRICS = (
+    "throughput",
+    "duration",
+    "bytes_*",
+    "packet*",
+    "jitter",
+    "retransmits",
+    "congestion_window",
+    "errors_write",
+    "latency_mean",
+    "latency_stdev",
+    "latency_min",
+    "latency_max",
+)
+"""What it may print, as patterns of metric names; a budget on anything else is refused."""
 
 
 class Load(tools.Load):

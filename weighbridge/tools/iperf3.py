@@ -26,6 +26,18 @@ PACKAGE = "iperf3"
 CLOSED_LOOP = True
 CUSTOMARY = {"throughput": "Mbit/s", "jitter": "ms"}
 """The units it prints, by the beginning of a metric's name; reports show its figures in them."""
+METRICS = (
+    "throughput",
+    "duration",
+    "bytes_*",
+    "packet*",
+    "jitter",
+    "retransmits",
+    "congestion_window",
+    "cpu_cores_*",
+    "round_trip_time_*",
+)
+"""What it may print, as patterns of metric names; a budget on anything else is refused."""
 
 _CONNECT_TIMEOUT_MS = 5000
 

@@ -33,6 +33,8 @@ PACKAGE: str | None = "iputils-ping"
 CLOSED_LOOP = False
 CUSTOMARY = {"round_trip_time": "ms"}
 """The units it prints, by the beginning of a metric's name; reports show its figures in them."""
+METRICS = ("round_trip_time_*", "packet_loss", "packets_*", "duration")
+"""What it may print, as patterns of metric names; a budget on anything else is refused."""
 
 LARGEST = 65507
 """The largest payload of an IPv4 echo request: 65535 bytes less 20 of IP and 8 of ICMP header."""

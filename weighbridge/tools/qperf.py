@@ -36,6 +36,18 @@ PACKAGE: str | None = "qperf"
 CLOSED_LOOP = True
 CUSTOMARY = {"latency": "us", "throughput": "MB/s"}
 """The units it prints, by the beginning of a metric's name; reports show its figures in them."""
+METRICS = (
+    "latency_mean",
+    "throughput",
+    "message_rate",
+    "messages",
+    "duration",
+    "bytes_*",
+    "errors_*",
+    "cpu_cores_*",
+    "cores_per_gbit_*",
+)
+"""What it may print, as patterns of metric names; a budget on anything else is refused."""
 
 _Test = Annotated[str, Field(pattern=rf"^{TEST}$")]
 _Size = Annotated[Size, Field(ge=1, le=2**31 - 1)]

@@ -23,13 +23,24 @@ from weighbridge.tools import Endpoint, Result, _wrk, _wrk_command
 from weighbridge.tools._wrk_command import planned
 from weighbridge.units import Rate
 
-__all__ = ["CLOSED_LOOP", "CUSTOMARY", "PACKAGE", "PROGRAMS", "Load", "argv", "parse", "planned", "select"]
+__all__ = ["CLOSED_LOOP", "CUSTOMARY", "METRICS", "PACKAGE", "PROGRAMS", "Load", "argv", "parse", "planned", "select"]
 
 PROGRAMS = ("wrk2",)
 PACKAGE: str | None = None
 CLOSED_LOOP = False
 CUSTOMARY = {"throughput": "MiB/s"}
 """The units it prints, by the beginning of a metric's name; reports show its figures in them."""
+METRICS = (
+    "request_rate",
+    "request_rate_per_thread_*",
+    "latency_*",
+    "throughput",
+    "requests",
+    "duration",
+    "bytes_received",
+    "errors_*",
+)
+"""What it may print, as patterns of metric names; a budget on anything else is refused."""
 
 
 class Load(_wrk_command.Load):
