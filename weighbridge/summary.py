@@ -17,8 +17,8 @@ from pathlib import Path
 from weighbridge.campaign import Outcome
 from weighbridge.model import WORST_FIRST, Status
 
-FOLDED_ABOVE = 20
-"""With more cells than this, those that pass are only counted."""
+FOLDED_ABOVE = 40
+"""With more measured cells than this, those that pass are only counted."""
 _FILES = ("report.md", "run.json", "journal.jsonl")
 _INDENT = 2 + max(len(status) for status in Status)
 
@@ -28,7 +28,7 @@ def summary(outcomes: Iterable[Outcome], width: int) -> list[str]:
     by_status: dict[Status, list[Outcome]] = {status: [] for status in WORST_FIRST}
     for outcome in outcomes:
         by_status[outcome.status].append(outcome)
-    many = sum(map(len, by_status.values())) > FOLDED_ABOVE
+    many = sum(len(found) for status, found in by_status.items() if status is not Status.NOT_RUN) > FOLDED_ABOVE
     lines: list[str] = []
     for status, found in by_status.items():
         if status is Status.NOT_RUN:
