@@ -1,9 +1,11 @@
 """What a run ends with on a terminal: the verdicts, worst first, readable on a narrow one.
 
-fail          socket_1c2g-kata-calico-cross-node-64B
-latency_mean at most 1.6 x runtime=runc: 1.73 x, 1.68 … 1.79, n = 20
-not-run       94 cells: no recording of this cell
-pass          115 cells: gateway 6, http_flood 1, …
+    fail          socket_1c2g-kata-calico-cross-node-64B
+                  latency_mean at most 1.6 x runtime=runc: 1.73 x, 1.68 … 1.79, n = 20
+    not-run       94 cells: no recording of this cell
+    pass          115 cells: gateway 6, http_flood 1, …
+
+With many cells, those that pass are only counted.
 """
 
 from __future__ import annotations
