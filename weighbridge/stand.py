@@ -183,18 +183,12 @@ class LiveStand:
         output = done.stdout + (f"\n{done.stderr}" if done.stderr.strip() else "")
         problem = None if done.ok else done.explain()
         if not self.sandbox.process.running():
-            problem = (
-                f"the server ended during the run: {self.sandbox.process.said().strip()[-200:] or 'it said nothing'}"
-            )
+            problem = f"the server ended during the run: {_last_words(self.sandbox)}"
         return Reading(tuple(argv), output, done.elapsed, problem)
 
     def stop_server(self) -> None:
         """Stop whichever sandbox the server is in now."""
         self.sandbox.stop()
-
-    def last_words(self) -> str:
-        """The last line that the server wrote."""
-        return (self.sandbox.process.said().strip() or "nothing").splitlines()[-1]
 
     def evidence(self) -> Mapping[str, str]:
         """Kernel, sandbox, limits in force and MTU inside; packets over the network's device in the last run."""
@@ -282,10 +276,15 @@ def _listening(pod: Pod, transport: str, port: int) -> bool:
 def _await_server(pod: Pod, transport: str, port: int, sandbox: Sandbox, cell: Cell) -> None:
     def ready() -> bool:
         if not sandbox.process.running():
-            raise StandError(f"{cell.server} ended at once: {sandbox.process.said().strip() or 'it said nothing'}")
+            raise StandError(f"{cell.server} ended at once: {_last_words(sandbox)}")
         return _listening(pod, transport, port)
 
     Deadline(READY_TIMEOUT).until(ready, f"{cell.server} to listen on port {port} in {pod.name}")
+
+
+def _last_words(sandbox: Sandbox) -> str:
+    """The last line that a server wrote: a reason has to fit a line of a report."""
+    return (sandbox.process.said().strip() or "it said nothing").splitlines()[-1]
 
 
 def _mtu(pod: Pod) -> str:

@@ -159,14 +159,15 @@ class _Rounds:
     def run(self, number: int) -> None:
         recorded = [number for stand in self.standing.values() for number in stand.rounds or ()]
         cap = max(recorded) + 1 if recorded else self.group.looks[-1]
-        attempts = 1 if recorded else 1 + max(1, math.ceil(REPEATS * cap))
+        repeats = 0 if recorded else max(1, math.ceil(REPEATS * cap))
         attempt = 1
         looks = () if recorded else self.group.looks
         if number in looks and self.decide(Look(looks.index(number) + 1, len(looks)), self.known):
             return
         while number < cap and (slots := self.standing_slots()):
             samples, bad = self.round(slots, number, attempt, keep_bad=bool(recorded))
-            if bad and attempt < attempts:
+            if bad and repeats:
+                repeats -= 1
                 attempt += 1
                 continue
             for slot, (status, reason) in bad:
@@ -175,6 +176,7 @@ class _Rounds:
                 self.known[identity].samples.extend(new)
             self.observer.round_finished(self.group, number, samples)
             number += 1
+            attempt = 1
             if number in looks and self.decide(Look(looks.index(number) + 1, len(looks)), self.known):
                 return
         if not recorded:
