@@ -64,7 +64,7 @@ class Bench:
     rounds: dict[str, Sequence[int]] = field(default_factory=dict)
     asked: list[tuple[str, int]] = field(default_factory=list)
     stands: list[ScriptedStand] = field(default_factory=list)
-    events: list[tuple[str, object]] = field(default_factory=list)
+    events: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
 
     def stand_up(self, site: object, cell: Cell) -> ScriptedStand:
         runtime = cell.axes["runtime"]
@@ -191,6 +191,7 @@ def test_invalid_slot_repeats_the_whole_round(run: Run) -> None:
     known = run(bench, cell("host"), cell("runc"))
     assert bench.asked.count(("http-host", 2)) == bench.asked.count(("http-runc", 2)) == 2
     assert len(bench.asked) == 14
+    assert {told[1] for kind, told in bench.events if kind == "read" and told[2] == 2} == {2}
     assert all(m.problem is None and len(m.valid("request_rate")) == 6 for m in known.values())
     assert [s.round for s in known["http-host"].samples if s.metric == "requests"] == [0, 1, 2, 3, 4, 5]
 

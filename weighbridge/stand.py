@@ -19,8 +19,8 @@ from weighbridge.model import Cell, PhysicalLimit
 from weighbridge.runtimes import Command, Sandbox
 from weighbridge.shell import Deadline, find_program
 from weighbridge.targets import Hosts, Recording, Recordings, Site
-from weighbridge.targets.lab.link import tcp_limit
 from weighbridge.tools import Endpoint, Result
+from weighbridge.wire import tcp_limit
 
 READY_TIMEOUT = 10.0
 

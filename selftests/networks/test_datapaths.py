@@ -13,6 +13,7 @@ from weighbridge import registry
 from weighbridge.hosts import Node, Pod
 from weighbridge.networks import missing_device
 from weighbridge.targets import Request, lab
+from weighbridge.wire import MTU
 
 pytestmark = pytest.mark.skipif(lab.unavailable() is not None, reason=str(lab.unavailable()))
 
@@ -58,7 +59,7 @@ def test_the_link_sees_the_overhead(site: lab.Lab, network: tuple[str, ModuleTyp
     """The largest packet that passes unfragmented is the link's MTU less the network's overhead."""
     key, module = network
     client, server = site.pod(site.nodes[0], key), site.pod(site.nodes[1], key)
-    largest = lab.link.MTU - module.OVERHEAD - 28
+    largest = MTU - module.OVERHEAD - 28
 
     assert ping(client, server, largest, 1)
     assert not ping(client, server, largest + 1, 1)

@@ -20,6 +20,7 @@ from weighbridge.shell import Shell
 from weighbridge.targets import Request
 from weighbridge.targets.lab import link
 from weighbridge.targets.lab.namespace import Namespace, new_namespace, unavailable
+from weighbridge.wire import MTU
 
 __all__ = ["LIVE", "Lab", "open_site", "unavailable"]
 
@@ -100,7 +101,7 @@ def open_site(request: Request) -> Iterator[Lab]:
         for number in (1, 2):
             name = f"node{number}"
             outer.run(["ip", "netns", "add", name])
-            nodes.append(Node(name, number, namespace.shell(name), f"198.18.0.{number}", "eth0", link.MTU))
+            nodes.append(Node(name, number, namespace.shell(name), f"198.18.0.{number}", "eth0", MTU))
         near, far = nodes
         near.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", far.name)
         for node in nodes:
