@@ -27,9 +27,9 @@ def test_everything_is_looked_for() -> None:
 def test_one_command_installs_all() -> None:
     """Packages are named once, in one command; what no package brings is left out."""
     found = [
-        Finding("tool", "qperf", False, "not installed", "qperf"),
-        Finding("server", "qperf", False, "not installed", "qperf"),
-        Finding("tool", "ab", True, "/usr/bin/ab", "apache2-utils"),
+        Finding("tool", "qperf", False, "not installed", ("qperf",)),
+        Finding("server", "qperf", False, "not installed", ("qperf",)),
+        Finding("tool", "ab", True, "/usr/bin/ab", ("apache2-utils",)),
         Finding("tool", "wrk2", False, "not installed, and no package brings it"),
     ]
     assert install_command(found) == "apt-get install --no-install-recommends qperf"

@@ -20,7 +20,7 @@ class Finding:
     name: str
     usable: bool
     detail: str
-    package: str | None = None
+    packages: tuple[str, ...] = ()
 
 
 NEEDED = {
@@ -41,7 +41,7 @@ def examine() -> list[Finding]:
     found = [Finding("python", platform.python_version(), True, platform.platform())]
     for program, package in NEEDED.items():
         path = shell.which(program)
-        found.append(Finding("lab", program, path is not None, path or "not installed", package))
+        found.append(Finding("lab", program, path is not None, path or "not installed", (package,)))
     for key in registry.keys("targets"):
         reason = registry.find("targets", key).unavailable()
         found.append(Finding("target", key, reason is None, reason or "usable"))
@@ -50,7 +50,8 @@ def examine() -> list[Finding]:
             module = registry.find(kind, key)
             path = next((p for name in module.PROGRAMS if (p := shell.which(name))), None)
             missing = "not installed" if module.PACKAGE else "not installed, and no package brings it"
-            found.append(Finding(kind[:-1], key, path is not None, path or missing, module.PACKAGE))
+            packages = (module.PACKAGE,) if module.PACKAGE else ()
+            found.append(Finding(kind[:-1], key, path is not None, path or missing, packages))
     lab = next(finding for finding in found if finding.kind == "target" and finding.name == "lab")
     reason = None if lab.usable else lab.detail
     if reason is None:
@@ -82,12 +83,12 @@ def _in_a_lab() -> list[Finding]:
                 module = registry.find(kind, key)
                 reason = module.unavailable(site.shell())
                 # What is installed and still unusable (no permission, no kernel device) no package mends.
-                package = getattr(module, "PACKAGE", None) if reason and "not installed" in reason else None
-                found.append(Finding(kind[:-1], key, reason is None, reason or "usable", package))
+                packages = module.PACKAGES if reason and "not installed" in reason else ()
+                found.append(Finding(kind[:-1], key, reason is None, reason or "usable", packages))
     return found
 
 
 def install_command(findings: list[Finding]) -> str | None:
     """The one command that installs everything that a package brings; None when nothing is missing."""
-    packages = sorted({f.package for f in findings if not f.usable and f.package})
+    packages = sorted({package for f in findings if not f.usable for package in f.packages})
     return f"apt-get install --no-install-recommends {' '.join(packages)}" if packages else None

@@ -54,6 +54,8 @@ METRICS = _table(
     ("packet_loss", "fraction", "lower"),
     ("jitter", "s", "lower"),
     ("start_up_time", "s", "lower"),
+    ("memory_footprint", "byte", "lower"),
+    ("cpu_steal", "fraction", ""),
 )
 
 _PERCENTILE = re.compile(r"latency_p\d{1,2}(_\d+)?\Z")

@@ -21,11 +21,18 @@ _BARE_NUMBER = re.compile(r"\d+(\.\d+)?\Z")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the component under budget may use: CPUs, bytes of memory, open connections."""
+    """What the component under budget may use: CPUs, bytes of memory, open connections.
+
+    `request_cpu` is its share of a busy machine, in CPUs, as a Kubernetes request is.
+    """
 
     cpu: float | None = None
     memory: float | None = None
     connection_limit: int | None = None
+    request_cpu: float | None = None
+    request_memory: float | None = None
+    sandbox_overhead: Literal["inside", "outside"] = "inside"
+    """Whether what a sandbox itself uses (a virtual machine monitor, a user-space kernel) counts against the limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,14 @@ class Cell:
     """Share of requests that may fail before a run is invalid."""
     per_core: float | None = None
     """Cores given to the component under budget."""
+    cpus: Literal["free", "shared", "split"] = "free"
+    """Where client and server run: where the kernel likes, both on one processor, or each on processors of its own."""
+    link_rate: float | None = 1e9
+    """Line rate (bit/s) that a link which can be shaped is shaped to; None leaves it unshaped."""
+    fresh_server: bool = False
+    """Whether every round starts the server anew, which is what measures its start-up."""
+    allow_emulation: bool = False
+    """Whether verdicts may rest on figures of an emulated processor."""
 
     @property
     def id(self) -> str:
@@ -112,7 +127,8 @@ class Cell:
     def stand_key(self) -> tuple[object, ...]:
         """Cells with the same key share one server and client."""
         structure = tuple(self.axis(name) for name in STRUCTURAL_AXES)
-        return (*structure, self.server, self.limits, self.client, tuple(self.conditions.items()))
+        placed = (self.cpus, self.link_rate, self.fresh_server)
+        return (*structure, self.server, self.limits, self.client, *placed, tuple(self.conditions.items()))
 
     @property
     def slot_key(self) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from weighbridge.errors import UsageError
 
-KINDS = ("tools", "networks", "runtimes", "servers", "targets")
+KINDS = ("tools", "networks", "paths", "runtimes", "servers", "targets")
 
 
 @cache

@@ -37,6 +37,8 @@ class Settings:
     run_dir: Path | None = None
     resume: Path | None = None
     seed: int | None = None
+    link_rate: str | None = None
+    """As the scenario key writes it, for every scenario of the run; None leaves it to each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ class Campaign:
         self.settings = settings
         self.target = registry.find("targets", settings.target)
         self.profile = settings.profile or ("quick" if self.target.LIVE else "study")
-        self.scenarios = {s.name: s for s in load_all(settings.scenarios, self.profile, settings.names)}
+        self.scenarios = {
+            s.name: s for s in load_all(settings.scenarios, self.profile, settings.names, settings.link_rate)
+        }
         self.seed = settings.seed if settings.seed is not None else secrets.randbelow(2**32)
         self.watcher = watcher
         self.groups: tuple[Group, ...] = ()

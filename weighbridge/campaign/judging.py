@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from weighbridge.judge import judge
@@ -83,9 +83,17 @@ class Judging:
             why = doubts[0] if doubts else f"the tool gave no {budget.metric}"
             return Verdict(measured.cell.id, budget.text, Status.INVALID, why)
         reference: Mapping[int, float] | PhysicalLimit | None = measured.limit
+        caveat = measured.caveat
         if budget.kind == "ratio":
-            reference = _reference(measured.cell, budget, known).valid(budget.metric)
-        return judge(budget, measured.cell.id, figures, reference, look, by_value=not self.live)
+            other = _reference(measured.cell, budget, known)
+            reference = other.valid(budget.metric)
+            caveat = caveat or other.caveat
+        # More rounds would not lift a caveat, so what it touches is decided at the first look.
+        look = Look(1, 1) if caveat else look
+        found = judge(budget, measured.cell.id, figures, reference, look, by_value=not self.live)
+        if caveat and found is not None:
+            return replace(found, status=Status.INCONCLUSIVE, reason=f"{caveat}; {found.reason}")
+        return found
 
 
 def _reference(cell: Cell, budget: Budget, known: Mapping[str, Measured]) -> Measured:

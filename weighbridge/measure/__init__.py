@@ -35,6 +35,8 @@ class Measured:
     samples: list[Sample] = field(default_factory=list)
     evidence: dict[str, str] = field(default_factory=dict)
     limit: PhysicalLimit | None = None
+    caveat: str | None = None
+    """Why its verdicts stay inconclusive whatever the figures say, such as an emulated processor."""
     problem: tuple[Status, str] | None = None
     """Why there are no figures: invalid, infra-error or not-run, with the reason."""
 
@@ -122,6 +124,7 @@ def _stand_up_all(
         else:
             for cell in slot.cells:
                 known[cell.id].limit = standing[key].limit
+                known[cell.id].caveat = standing[key].caveat
     return standing
 
 

@@ -37,7 +37,8 @@ def samples_of(slot: Slot, reading: Reading, number: int) -> dict[str, list[Samp
         if broken := [name for name, value in figures.items() if not math.isfinite(value) or value < 0]:
             raise ParseError(f"{broken[0]} is {figures[broken[0]]}", reading.output)
         if cell.per_core and "request_rate" in figures:
-            figures["request_rate_per_core"] = figures["request_rate"] / cell.per_core
+            figures["request_rate_per_core"] = figures["request_rate"] / min(cell.per_core, reading.cores)
+        figures |= reading.figures
         whole = _too_many_errors(cell, figures) or (_cut_short(cell, figures) if reading.live else None)
         latency = _saturated(cell, figures)
         samples[cell.id] = [

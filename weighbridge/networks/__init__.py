@@ -7,11 +7,21 @@ this process does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from weighbridge.hosts import Node, Pod
 from weighbridge.shell import Shell
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """How many bytes a part of a network has carried since it was made; `part` says which part that is."""
+
+    part: str
+    bytes: int
 
 
 class Network(Protocol):
@@ -21,8 +31,10 @@ class Network(Protocol):
     """Whether pods have namespaces of their own."""
     OVERHEAD: int
     """Bytes that every packet between nodes carries on top of a pod's own."""
-    DEVICE: str | None
-    """The device on every node that all cross-node traffic of this network passes."""
+    PACKAGES: tuple[str, ...]
+    """The Debian packages that bring what it types, beyond what the lab itself needs."""
+    SERVICES: bool
+    """Whether pods' packets pass their node's IP stack, where the rules of a service address are."""
 
     def unavailable(self, shell: Shell) -> str | None:
         """Why it cannot be wired where `shell` runs; None when it can."""
@@ -36,16 +48,40 @@ class Network(Protocol):
     def join(self, pod: Pod, nodes: Sequence[Node]) -> None:
         """Give a pod its interface `eth0`, its address and its routes."""
 
+    def carried(self, pod: Pod) -> Carried:
+        """What the part that makes this network what it is has carried; all cross-node traffic of the pod passes it."""
 
-def missing_device(shell: Shell, kind: str) -> str | None:
+    def evidence(self, pod: Pod) -> Mapping[str, str]:
+        """What else tells this network from others, for the report (its datapath, its version, its chains)."""
+
+
+def no_evidence(pod: Pod) -> Mapping[str, str]:  # noqa: ARG001 - a network's `evidence`
+    """The device that carries its traffic says everything."""
+    return {}
+
+
+def device_carried(node: Node, device: str) -> Carried:
+    """What a device of a node has received and sent."""
+    listing = node.shell.run(["ip", "-json", "-statistics", "link", "show", device]).stdout
+    stats = json.loads(listing)[0]["stats64"]
+    return Carried(f"{device} on {node.name}", int(stats["rx"]["bytes"]) + int(stats["tx"]["bytes"]))
+
+
+def missing_device(shell: Shell, kind: str, *arguments: str) -> str | None:
     """Why a kernel device kind cannot be made where `shell` runs; None when it can.
 
-    Makes one and removes it: a module may be loadable on demand, so listing modules would not tell.
+    Makes one with the `arguments` that the kind demands, and removes it: a module may be loadable on
+    demand, so listing modules would not tell.
     """
     name = f"wbprobe{kind[:6]}"
-    extra = {"vxlan": ["id", "1", "dstport", "4789"]}.get(kind, [])
-    made = shell.run(["ip", "link", "add", name, "type", kind, *extra], check=False)
+    made = shell.run(["ip", "link", "add", name, "type", kind, *arguments], check=False)
     if not made.ok:
         return f"this kernel has no {kind} device ({made.stderr.strip() or made.code})"
     shell.run(["ip", "link", "del", name], check=False)
     return None
+
+
+def missing_program(shell: Shell, programs: Sequence[str], packages: Sequence[str]) -> str | None:
+    """Which of the programs that a network types is not installed, and what installs it; None when none is missing."""
+    missing = [program for program in programs if shell.which(program) is None]
+    return f"{missing[0]} is not installed; install it with: apt-get install {' '.join(packages)}" if missing else None

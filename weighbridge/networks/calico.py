@@ -12,11 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weighbridge.hosts import Node, Pod
+from weighbridge.networks import Carried, device_carried
+from weighbridge.networks import no_evidence as evidence
 from weighbridge.shell import Shell
+
+__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "unavailable", "wire"]
 
 PODS = True
 OVERHEAD = 0
-DEVICE = "eth0"
+PACKAGES = ()
+SERVICES = True
 _GATEWAY = "169.254.1.1"
 
 
@@ -58,3 +63,8 @@ def join(pod: Pod, nodes: Sequence[Node]) -> None:
             other.ip("route", "add", f"{pod.address}/32", "dev", side, "scope", "link")
         else:
             other.ip("route", "add", f"{pod.address}/32", "via", node.address, "dev", other.device)
+
+
+def carried(pod: Pod) -> Carried:
+    """The link itself: nothing is wrapped."""
+    return device_carried(pod.node, pod.node.device)

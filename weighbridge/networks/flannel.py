@@ -14,17 +14,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weighbridge.hosts import Node, Pod
-from weighbridge.networks import missing_device
+from weighbridge.networks import Carried, device_carried, missing_device
+from weighbridge.networks import no_evidence as evidence
 from weighbridge.shell import Shell
+
+__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "unavailable", "wire"]
 
 PODS = True
 OVERHEAD = 50
 DEVICE = "flannel.1"
+PACKAGES = ()
+SERVICES = True
 
 
 def unavailable(shell: Shell) -> str | None:
     """It needs the kernel's vxlan and bridge devices."""
-    return missing_device(shell, "vxlan") or missing_device(shell, "bridge")
+    return missing_device(shell, "vxlan", "id", "1", "dstport", "4789") or missing_device(shell, "bridge")
 
 
 def wire(nodes: Sequence[Node]) -> None:
@@ -62,6 +67,11 @@ def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the other n
     inside.run(["ip", "link", "set", "eth0", "mtu", mtu, "up"])
     inside.run(["ip", "address", "add", f"{pod.address}/24", "dev", "eth0"])
     inside.run(["ip", "route", "add", "default", "via", f"{_subnet(node)}.1"])
+
+
+def carried(pod: Pod) -> Carried:
+    """The VXLAN device."""
+    return device_carried(pod.node, DEVICE)
 
 
 def _subnet(node: Node) -> str:

@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weighbridge.hosts import Node, Pod
+from weighbridge.networks import Carried, device_carried
+from weighbridge.networks import no_evidence as evidence
 from weighbridge.shell import Shell
+
+__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "unavailable", "wire"]
 
 PODS = False
 OVERHEAD = 0
-DEVICE = "eth0"
+PACKAGES = ()
+SERVICES = True
 
 
 def unavailable(shell: Shell) -> str | None:  # noqa: ARG001 - part of the protocol
@@ -31,3 +36,8 @@ def address(node: Node, number: int) -> str:  # noqa: ARG001 - part of the proto
 
 def join(pod: Pod, nodes: Sequence[Node]) -> None:
     """Do nothing: the pod is the node."""
+
+
+def carried(pod: Pod) -> Carried:
+    """The link itself."""
+    return device_carried(pod.node, pod.node.device)

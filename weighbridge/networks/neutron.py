@@ -9,7 +9,8 @@ from weighbridge.shell import Shell
 
 PODS = True
 OVERHEAD = 50
-DEVICE = None
+PACKAGES = ()
+SERVICES = False
 
 
 def unavailable(shell: Shell) -> str | None:  # noqa: ARG001 - part of the protocol

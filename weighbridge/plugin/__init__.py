@@ -79,6 +79,7 @@ def campaign_of(config: pytest.Config) -> Campaign:
                 run_dir=path("--run-dir"),
                 resume=path("--resume"),
                 seed=config.getoption("--seed"),
+                link_rate=config.getoption("--link-rate"),
             )
         )
     return config.stash[CAMPAIGN]

@@ -33,6 +33,9 @@ def add_options(parser: pytest.Parser) -> None:
         ("--resume", "RUN", "go on with an interrupted run directory"),
     ):
         group.addoption(option, metavar=metavar, help=f"{text}; write {option}={metavar}, in one word")
+    group.addoption(
+        "--link-rate", metavar="RATE", help="line rate of the lab's link in every scenario: '10 Gbit/s', 'unshaped'"
+    )
     group.addoption("--seed", type=int, help="what shuffles the rounds (default: random, recorded)")
     group.addoption("--plan", action="store_true", help="list cells, commands and predicted time; measure nothing")
     group.addoption(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from weighbridge.hosts import Pod
@@ -17,6 +17,15 @@ class Command:
 
     argv: tuple[str, ...]
     workdir: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What `workdir` holds, path to content: written already on the host; a virtual machine takes it along."""
+    cpus: str | None = None
+    """The processors that the sandbox is kept on, as `taskset --cpu-list` takes them; None leaves it free."""
+
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """What to put before a command so that it and all it starts keep to `cpus`."""
+        return ("taskset", "--cpu-list", self.cpus) if self.cpus else ()
 
 
 class Files(Protocol):
@@ -37,7 +46,16 @@ class Sandbox(Protocol):
         """What the target watches and ends."""
 
     def evidence(self) -> Mapping[str, str]:
-        """What proves the runtime: sandbox process, its cgroup, the limits in force, the kernel it sees."""
+        """What proves the runtime: sandbox process, its cgroup, the limits in force, the kernel it sees.
+
+        The keys `sandbox`, `process`, `kernel`, `limits` and `processors` (those it may use) are always there.
+        """
+
+    def memory(self) -> int:
+        """Bytes of memory that everything the sandbox keeps on the machine holds, server included."""
+
+    def listens(self, transport: str, port: int) -> bool:
+        """Whether the server inside holds a socket (`tcp`, `udp`) that waits on the port."""
 
     def stop(self) -> None:
         """End it and undo what starting it made."""
@@ -46,8 +64,8 @@ class Sandbox(Protocol):
 class Runtime(Protocol):
     """What a module under `weighbridge.runtimes` offers to a target that has hosts."""
 
-    PACKAGE: str | None
-    """The Debian package that brings it."""
+    PACKAGES: tuple[str, ...]
+    """The Debian packages that bring it."""
 
     def unavailable(self, shell: Shell) -> str | None:
         """Why it cannot run where `shell` runs; None when it can."""
@@ -57,3 +75,23 @@ class Runtime(Protocol):
 
     def unproven(self, evidence: Mapping[str, str], limits: Limits) -> str | None:
         """What in the evidence does not fit the claim; None when it is proven."""
+
+    def caveat(self, evidence: Mapping[str, str]) -> str | None:
+        """Why no verdict may rest on its figures although they are true (an emulated processor); None when one may."""
+
+
+def no_caveat(evidence: Mapping[str, str]) -> str | None:  # noqa: ARG001 - a runtime's `caveat`
+    """Its figures are those of the machine."""
+    return None
+
+
+def waits_on(table: str, port: int) -> bool:
+    """Whether a socket table (`/proc/net/tcp`, `tcp6`, `udp`, `udp6`, or several of them) has a server on the port.
+
+    The local address is the second column, its port in hexadecimal; the state is 0A for a listening TCP
+    socket and 07 for a UDP socket that is not connected (proc(5)).
+    """
+    rows = (line.split() for line in table.splitlines())
+    return any(
+        len(row) > 3 and row[1].endswith(f":{port:04X}") and row[3] in {"0A", "07"} for row in rows if ":" in row[0]
+    )

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from weighbridge.hosts import Pod
 from weighbridge.model import Limits
-from weighbridge.runtimes import Command, Files
+from weighbridge.procfs import descendants, memory, processors, sockets
+from weighbridge.runtimes import Command, Files, waits_on
+from weighbridge.runtimes import no_caveat as caveat
 from weighbridge.shell import Process, Shell
 
-PACKAGE = None
+__all__ = ["PACKAGES", "caveat", "start", "unavailable", "unproven"]
+
+PACKAGES = ()
 
 
 def unavailable(shell: Shell) -> str | None:  # noqa: ARG001 - part of the protocol
@@ -30,7 +34,19 @@ class _Plain:
             "process": self.command.argv[0],
             "kernel": self.files.read("/proc/sys/kernel/osrelease").strip(),
             "limits": "none",
+            "processors": processors((self._pids or [0])[0]),
         }
+
+    def memory(self) -> int:
+        return memory(self._pids)
+
+    def listens(self, transport: str, port: int) -> bool:
+        return any(waits_on(sockets(pid, transport), port) for pid in self._pids)
+
+    @property
+    def _pids(self) -> list[int]:
+        # The leader itself only leads into the namespaces.
+        return descendants(self.process.pid)
 
     def stop(self) -> None:
         self.process.stop()
@@ -38,7 +54,7 @@ class _Plain:
 
 def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str) -> _Plain:  # noqa: ARG001 - host has no limits
     """Start it in the pod's network namespace."""
-    return _Plain(pod.shell.start(command.argv), files, command)
+    return _Plain(pod.shell.start([*command.pinned, *command.argv]), files, command)
 
 
 def unproven(evidence: Mapping[str, str], limits: Limits) -> str | None:  # noqa: ARG001 - host has no limits

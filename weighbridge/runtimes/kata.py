@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from weighbridge.shell import Shell
 
-PACKAGE = None
+PACKAGES = ()
 
 
 def unavailable(shell: Shell) -> str | None:  # noqa: ARG001 - part of the protocol

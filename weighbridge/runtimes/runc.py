@@ -7,24 +7,24 @@ as on `host` and only the sandbox differs.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weighbridge import cgroups
 from weighbridge.errors import StandError
 from weighbridge.hosts import Pod
 from weighbridge.model import Limits
-from weighbridge.runtimes import Command, Files
+from weighbridge.procfs import memory, processors, sockets
+from weighbridge.runtimes import Command, Files, waits_on
+from weighbridge.runtimes import no_caveat as caveat
 from weighbridge.shell import ENVIRONMENT, Deadline, Process, Shell
 
-PACKAGE = "runc"
+__all__ = ["PACKAGES", "caveat", "start", "unavailable", "unproven"]
+
+PACKAGES = ("runc",)
 START_TIMEOUT = 10.0
-STOP_TIMEOUT = 2.0
-CPU_PERIOD_US = 100_000
-"""The CFS period that Kubernetes uses."""
 
 _CAPABILITIES = ["CAP_NET_BIND_SERVICE", "CAP_CHOWN", "CAP_SETUID", "CAP_SETGID", "CAP_DAC_OVERRIDE"]
 _FROM_HOST = ("/usr", "/etc")
@@ -34,21 +34,8 @@ _LINKS = ("bin", "sbin", "lib", "lib64")
 def unavailable(shell: Shell) -> str | None:
     """It needs the program and a cgroup hierarchy to write limits into."""
     if shell.which("runc") is None:
-        return f"runc is not installed; install it with: apt-get install {PACKAGE}"
-    version = cgroup_version()
-    if version is None:
-        return "no cgroup hierarchy is mounted on /sys/fs/cgroup, so runc cannot set limits"
-    if not os.access("/sys/fs/cgroup/cpu" if version == 1 else "/sys/fs/cgroup", os.W_OK):
-        return "no cgroup may be written by this user, so runc cannot set limits; run as root"
-    return None
-
-
-def cgroup_version() -> int | None:
-    """1 or 2 by what limits CPU here; None when nothing does."""
-    root = Path("/sys/fs/cgroup")
-    if (root / "cpu/cgroup.procs").exists():
-        return 1
-    return 2 if (root / "cgroup.controllers").exists() else None
+        return f"runc is not installed; install it with: apt-get install {PACKAGES[0]}"
+    return cgroups.unavailable()
 
 
 @dataclass(frozen=True)
@@ -63,19 +50,26 @@ class _Container:
     def evidence(self) -> Mapping[str, str]:
         state = json.loads(self.shell.run(["runc", "--root", self.root, "state", self.name]).stdout)
         inside = f"/proc/{state['pid']}"
-        cgroups = self.files.read(f"{inside}/cgroup")
+        inside_cgroups = self.files.read(f"{inside}/cgroup")
         return {
             "sandbox": "runc",
             "process": f"{state['id']} {state['status']}",
             "kernel": self.files.read(f"{inside}/root/proc/sys/kernel/osrelease").strip(),
-            "cgroup": self.cgroup if self.cgroup in cgroups else "",
-            "limits": _limits_in_force(self.cgroup),
+            "cgroup": self.cgroup if self.cgroup in inside_cgroups else "",
+            "limits": cgroups.limits_in_force(self.cgroup),
+            "processors": processors((cgroups.processes(self.cgroup) or [0])[0]),
         }
+
+    def memory(self) -> int:
+        return memory(cgroups.processes(self.cgroup))
+
+    def listens(self, transport: str, port: int) -> bool:
+        return any(waits_on(sockets(pid, transport), port) for pid in cgroups.processes(self.cgroup))
 
     def stop(self) -> None:
         self.shell.run(["runc", "--root", self.root, "delete", "--force", self.name], check=False)
         self.process.stop()
-        _remove_cgroups(self.cgroup)
+        cgroups.remove(self.cgroup)
 
 
 def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str) -> _Container:
@@ -87,7 +81,7 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
     bundle, root, cgroup = (
         f"{command.workdir}/bundle",
         f"/run/weighbridge/{run_id}/runc",
-        f"/weighbridge/{run_id}/{name}",
+        cgroups.path_of(run_id, name),
     )
     for folder in (*_FROM_HOST, "/proc", "/dev", "/tmp", command.workdir):  # noqa: S108 - paths of the container
         files.write(f"{bundle}/rootfs{folder}/.keep", "")
@@ -97,7 +91,7 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
             pod.node.shell.run(["ln", "-sfn", str(target.readlink()), f"{bundle}/rootfs/{link}"])
     files.write(f"{bundle}/config.json", json.dumps(_config(pod, command, limits, cgroup)))
     shell = pod.node.shell
-    process = shell.start(["runc", "--root", root, "run", "--bundle", bundle, name])
+    process = shell.start([*command.pinned, "runc", "--root", root, "run", "--bundle", bundle, name])
     container = _Container(name, process, shell, files, root, cgroup)
 
     def up() -> bool:
@@ -120,7 +114,7 @@ def unproven(evidence: Mapping[str, str], limits: Limits) -> str | None:
         return "runc does not report a running container"
     if not evidence.get("cgroup"):
         return "the server is not in its cgroup"
-    wanted = _limits_text(limits.cpu, limits.memory)
+    wanted = cgroups.limits_text(limits.cpu, limits.memory)
     if evidence.get("limits") != wanted:
         return f"limits in force are {evidence.get('limits')}, not {wanted}"
     return None
@@ -129,7 +123,7 @@ def unproven(evidence: Mapping[str, str], limits: Limits) -> str | None:
 def _config(pod: Pod, command: Command, limits: Limits, cgroup: str) -> dict[str, Any]:
     resources: dict[str, Any] = {}
     if limits.cpu is not None:
-        resources["cpu"] = {"quota": int(limits.cpu * CPU_PERIOD_US), "period": CPU_PERIOD_US}
+        resources["cpu"] = {"quota": int(limits.cpu * cgroups.CPU_PERIOD_US), "period": cgroups.CPU_PERIOD_US}
     if limits.memory is not None:
         resources["memory"] = {"limit": int(limits.memory)}
     bind = [
@@ -166,59 +160,3 @@ def _config(pod: Pod, command: Command, limits: Limits, cgroup: str) -> dict[str
             ],
         },
     }
-
-
-def _limits_text(cpu: float | None, memory: float | None) -> str:
-    words = [f"cpu {cpu:g}"] if cpu is not None else []
-    words += [f"memory {int(memory)}"] if memory is not None else []
-    return " ".join(words) or "none"
-
-
-def _limits_in_force(cgroup: str) -> str:
-    """Read back from the kernel, not from the bundle."""
-    root = Path("/sys/fs/cgroup")
-    cpu = memory = None
-    if cgroup_version() == 1:
-        quota = _number(root / f"cpu{cgroup}/cpu.cfs_quota_us")
-        cpu = quota / CPU_PERIOD_US if quota and quota > 0 else None
-        memory = _number(root / f"memory{cgroup}/memory.limit_in_bytes")
-    else:
-        words = _text(root / f"{cgroup[1:]}/cpu.max").split()
-        cpu = int(words[0]) / int(words[1]) if words and words[0] != "max" else None
-        memory = _number(root / f"{cgroup[1:]}/memory.max")
-    return _limits_text(cpu, memory if memory and memory < 2**60 else None)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-def _number(path: Path) -> float | None:
-    text = _text(path).strip()
-    return float(text) if text.lstrip("-").isdecimal() else None
-
-
-def _remove_cgroups(cgroup: str) -> None:
-    """Remove the container's own cgroup and the folders above it, as far as they are empty.
-
-    A cgroup stays busy until its last process is reaped, which may be a moment after it was killed.
-    """
-    root = Path("/sys/fs/cgroup")
-    hierarchies = (root, *(folder for folder in root.iterdir() if folder.is_dir()))
-    paths = [hierarchy / cgroup[1:] for hierarchy in hierarchies]
-
-    def gone() -> bool:
-        for path in paths:
-            with suppress(OSError):
-                path.rmdir()
-        return not any(path.exists() for path in paths)
-
-    with suppress(StandError):
-        Deadline(STOP_TIMEOUT).until(gone, f"cgroup {cgroup} to be empty")
-    for path in paths:
-        with suppress(OSError):
-            path.parent.rmdir()
-            path.parent.parent.rmdir()

@@ -20,7 +20,17 @@ from weighbridge.errors import ScenarioError, UsageError
 from weighbridge.model import STRUCTURAL_AXES, Budget, Cell, Limits
 from weighbridge.scenario.budget import budget
 from weighbridge.scenario.digest import digest
-from weighbridge.scenario.file import PROFILES, LimitsTable, ProfileTable, ScenarioFile, explain, nearest, read, schema
+from weighbridge.scenario.file import (
+    PROFILES,
+    LimitsTable,
+    ProfileTable,
+    ScenarioFile,
+    explain,
+    link_rate,
+    nearest,
+    read,
+    schema,
+)
 
 __all__ = ["LOOKS", "MOST_CELLS", "PROFILES", "Scenario", "load", "load_all", "schema"]
 
@@ -33,10 +43,12 @@ MOST_CELLS = 10_000
 _LONGEST_NAME = 200
 """Characters of a cell's name: it is a folder's name, too."""
 
-_KIND_OF_AXIS = {"runtime": "runtimes", "network": "networks"}
+_KIND_OF_AXIS = {"runtime": "runtimes", "network": "networks", "path": "paths"}
+_PLACING_AXES = ("cpus", "link_rate")
+"""Keys of the scenario that may be axes, too."""
 _CHOICES = {
     "placement": ("same-node", "cross-node"),
-    "path": ("pod-ip", "cluster-ip", "node-port"),
+    "cpus": ("free", "shared", "split"),
     "sidecar": ("none", "inbound", "outbound", "both"),
 }
 
@@ -62,14 +74,19 @@ class Scenario:
     omit: str | None
 
 
-def load(path: Path, profile: str = "quick") -> Scenario:
-    """Read, check and expand one scenario file.
+def load(path: Path, profile: str = "quick", line_rate: str | None = None) -> Scenario:
+    """Read, check and expand one scenario file; `line_rate` replaces the link rate that it names.
 
     Raises ScenarioError naming the file, the key and the remedy; UsageError when no profile has that name.
     """
     if profile not in PROFILES:
         raise UsageError(f"no profile is called {profile!r}; {nearest(profile, PROFILES)}")
     content = read(path)
+    if line_rate is not None:
+        if "link_rate" in content.axes:
+            raise UsageError(f"--link-rate would undo the axis link_rate of {path}; leave one of them out")
+        link_rate(line_rate)
+        content = content.model_copy(update={"link_rate": line_rate})
     overrides = content.profiles.get(profile, ProfileTable())  # type: ignore[call-overload]  # checked above
     reading = _Reading(path, content, _resolved(content, overrides))
     budgets = tuple(reading.budgets())
@@ -93,7 +110,9 @@ def load(path: Path, profile: str = "quick") -> Scenario:
     )
 
 
-def load_all(folder: Path, profile: str = "quick", names: Iterable[str] = ()) -> tuple[Scenario, ...]:
+def load_all(
+    folder: Path, profile: str = "quick", names: Iterable[str] = (), line_rate: str | None = None
+) -> tuple[Scenario, ...]:
     """Every scenario of a folder, or those called `names`.
 
     Raises ScenarioError; UsageError when a name has no file.
@@ -107,7 +126,7 @@ def load_all(folder: Path, profile: str = "quick", names: Iterable[str] = ()) ->
     for name in names:
         if name not in paths:
             raise UsageError(f"no scenario is called {name!r} in {folder}; {nearest(name, paths)}")
-    return tuple(load(paths[name], profile) for name in dict.fromkeys(names or paths))
+    return tuple(load(paths[name], profile, line_rate) for name in dict.fromkeys(names or paths))
 
 
 def _resolved(content: ScenarioFile, overrides: ProfileTable) -> ScenarioFile:
@@ -172,7 +191,7 @@ class _Reading:
 
     def check_axes(self) -> None:
         content = self.content
-        settable = {*STRUCTURAL_AXES, *self.load_keys, *LimitsTable.model_fields, *content.conditions}
+        settable = {*STRUCTURAL_AXES, *_PLACING_AXES, *self.load_keys, *LimitsTable.model_fields, *content.conditions}
         for axis, values in content.axes.items():
             if axis not in settable:
                 raise self.wrong(f"axes.{axis} sets nothing; {nearest(axis, sorted(settable))}")
@@ -199,6 +218,11 @@ class _Reading:
                 registry.find(_KIND_OF_AXIS[axis], value)
             except UsageError as error:
                 raise self.wrong(f"axes.{axis}: {error}") from error
+        elif axis == "link_rate":
+            try:
+                link_rate(value)
+            except UsageError as error:
+                raise self.wrong(f"axes.{axis}: {error}") from error
 
     def cell(self, axes: Mapping[str, str], budgets: tuple[Budget, ...]) -> Cell:
         content = self.content
@@ -216,7 +240,7 @@ class _Reading:
             server=content.server,
             load=tool_load,
             load_text=load_values,
-            limits=Limits(limits.cpu, limits.memory, limits.connection_limit),
+            limits=Limits(**limits.model_dump()),
             budgets=tuple(budget for budget in budgets if budget.matches(axes)),
             study=content.study,
             sweep=content.sweep,
@@ -224,6 +248,10 @@ class _Reading:
             conditions={axis: axes[axis] for axis in content.conditions},
             tolerated_errors=content.tolerated_errors,
             per_core=self.cores(axes, limits),
+            cpus=axes.get("cpus", content.cpus),  # type: ignore[arg-type]  # checked to be one of them
+            link_rate=link_rate(axes.get("link_rate", content.link_rate)),
+            fresh_server=content.fresh_server,
+            allow_emulation=content.allow_emulation,
         )
 
     def load(self, values: Mapping[str, Any], axes: Mapping[str, str]) -> Any:

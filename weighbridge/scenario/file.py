@@ -14,10 +14,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
-from weighbridge.errors import ScenarioError
-from weighbridge.units import Count, Fraction, Size
+from weighbridge.errors import ScenarioError, UsageError
+from weighbridge.units import BIT_RATE, Count, Fraction, Size, parse_as
 
 PROFILES = ("smoke", "quick", "standard", "study")
 """From the shortest to the published study's own parameters; quick is the default."""
@@ -51,6 +60,33 @@ Looks = Annotated[list[int], AfterValidator(_rising)]
 """After how many rounds a group is judged."""
 
 
+UNSHAPED = "unshaped"
+
+
+def _link_rate(text: str) -> str:
+    try:
+        link_rate(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+def link_rate(text: str) -> float | None:
+    """A line rate in bit/s; None for `unshaped`.
+
+    Raises UsageError when it is neither.
+    """
+    if text == UNSHAPED:
+        return None
+    rate = parse_as(text, BIT_RATE)
+    if rate <= 0:
+        raise UsageError(f"a link of {text} carries nothing")
+    return rate
+
+
+LinkRate = Annotated[str, AfterValidator(_link_rate)]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -63,6 +99,19 @@ class LimitsTable(_Strict):
     )
     memory: Size | None = Field(default=None, gt=0)
     connection_limit: Count | None = Field(default=None, gt=0)
+    request_cpu: Annotated[float, BeforeValidator(_number, json_schema_input_type=float | str)] | None = Field(
+        default=None, gt=0
+    )
+    request_memory: Size | None = Field(default=None, gt=0)
+    sandbox_overhead: Literal["inside", "outside"] = "inside"
+
+    @model_validator(mode="after")
+    def _requests_within_limits(self) -> LimitsTable:
+        for name in ("cpu", "memory"):
+            limit, request = getattr(self, name), getattr(self, f"request_{name}")
+            if request is not None and limit is not None and request > limit:
+                raise ValueError(f"request_{name} is more than the limit {name}")
+        return self
 
 
 LimitsText = Annotated[dict[str, Any], WithJsonSchema(LimitsTable.model_json_schema())]
@@ -101,6 +150,12 @@ class ScenarioFile(_Strict):
     axes: Axes
     sweep: str | None = None
     client: Literal["pod", "node"] = "pod"
+    cpus: Literal["free", "shared", "split"] = Field(
+        default="free", description="processors of client and server: any, one for both, or each its own"
+    )
+    link_rate: LinkRate = Field(default="1 Gbit/s", description="line rate between the nodes, or 'unshaped'")
+    fresh_server: bool = Field(default=False, description="every round starts the server anew")
+    allow_emulation: bool = Field(default=False, description="judge figures of an emulated processor")
     conditions: list[str] = []
     tolerated_errors: Fraction = Field(default=0.001, ge=0, lt=1)
     per_core: str | None = Field(default=None, description="the axis or limit that counts the cores under budget")

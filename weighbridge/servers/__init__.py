@@ -17,6 +17,8 @@ class Server(Protocol):
     """The Debian package that brings it."""
     PORT: int
     """Where it usually listens; a second one in the same namespace takes the next."""
+    DATA_PORTS: int
+    """How many more ports its clients meet it on."""
 
     def argv(self, program: str, port: int, workdir: str, load: Any) -> list[str]:
         """Its command line, staying in the foreground."""

@@ -25,8 +25,14 @@ class Request:
     run_id: str
     scenarios: Path
     """The folder of scenario files; recorded studies lie beside them."""
-    link_rate: float = 1e9
-    """Line rate of the link between nodes, bit/s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a host can give: its processors by number, and its memory in bytes."""
+
+    processors: tuple[int, ...]
+    memory: int
 
 
 @runtime_checkable
@@ -46,16 +52,19 @@ class Hosts(Protocol):
         """The file system that sandboxes see."""
 
     @property
-    def link_rate(self) -> float | None:
-        """Line rate between nodes, bit/s; None when it is not shaped or not known."""
+    def capacity(self) -> Capacity:
+        """What each host can give."""
+
+    def shape(self, link_rate: float | None) -> None:
+        """Give the link between nodes a line rate, bit/s; None leaves it unshaped."""
 
     def pod(self, node: Node, network: str) -> Pod:
         """A new pod of that network; the node itself where the network has no pods."""
 
-    def reserve(self, pod: Pod, port: int) -> int:
-        """The first port from `port` on that no other stand of this run has in the pod's namespace."""
+    def reserve(self, scope: str, port: int) -> int:
+        """The first port from `port` on that no other stand of this run has in a namespace, or among node ports."""
 
-    def release(self, pod: Pod, port: int) -> None:
+    def release(self, scope: str, port: int) -> None:
         """Give a reserved port back."""
 
     def shell(self) -> Shell:

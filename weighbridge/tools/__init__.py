@@ -35,6 +35,8 @@ class Endpoint:
     host: str
     port: int
     path: str = "/"
+    data_port: int | None = None
+    """Where the server opens its test sockets, when only known ports are translated on the way; None leaves it free."""
 
 
 class Load(BaseModel):

@@ -111,7 +111,7 @@ def argv(program: str, load: Load, server: Endpoint) -> list[str]:
         raise UsageError(f"{server.host!r} is no host name")
     sizes = _sizes(load)
     size = ["-m", str(int(sizes[0]))] if len(sizes) == 1 else ["-oo", str(_loop(sizes))] if sizes else []
-    port = ["-ip", str(load.ip_port)] if load.ip_port else []
+    port = ["-ip", str(data_port)] if (data_port := load.ip_port or server.data_port) else []
     return [
         *(program, "-lp", str(load.listen_port or server.port), *port, "-t", str(int(load.duration)), *size),
         *("-vv", "-uu", "-e", "6", server.host, *load.tests),

@@ -7,6 +7,7 @@ Every address is from 198.18.0.0/15, kept for benchmarks by RFC 2544, and exists
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from weighbridge import registry
 from weighbridge.hosts import Node, Pod
 from weighbridge.runtimes import Files
 from weighbridge.shell import Shell
-from weighbridge.targets import Request
+from weighbridge.targets import Capacity, Request
 from weighbridge.targets.lab import link
 from weighbridge.targets.lab.namespace import Namespace, new_namespace, unavailable
 from weighbridge.wire import MTU
@@ -34,7 +35,7 @@ class Lab:
     namespace: Namespace
     run_id: str
     nodes: Sequence[Node]
-    link_rate: float | None
+    _shaped: float | None = None
     _wired: set[str] = field(default_factory=set)
     _pods: int = 0
     _reserved: set[tuple[str, int]] = field(default_factory=set)
@@ -65,21 +66,39 @@ class Lab:
         wiring.join(pod, self.nodes)
         return pod
 
-    def reserve(self, pod: Pod, port: int) -> int:
-        """The first port from `port` on that no other stand has in the pod's namespace."""
-        while (pod.namespace, port) in self._reserved:
+    def reserve(self, scope: str, port: int) -> int:
+        """The first port from `port` on that no other stand has in that scope."""
+        while (scope, port) in self._reserved:
             port += 1
-        self._reserved.add((pod.namespace, port))
+        self._reserved.add((scope, port))
         return port
 
-    def release(self, pod: Pod, port: int) -> None:
+    def release(self, scope: str, port: int) -> None:
         """Give a reserved port back."""
-        self._reserved.discard((pod.namespace, port))
+        self._reserved.discard((scope, port))
+
+    @property
+    def capacity(self) -> Capacity:
+        """The machine's: every node is on it."""
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return Capacity(tuple(sorted(os.sched_getaffinity(0))), memory)
+
+    def shape(self, link_rate: float | None) -> None:
+        """Shape both ends of the link, unless they are shaped so already."""
+        if link_rate != self._shaped:
+            for node in self.nodes:
+                link.shape(node.shell, node.device, link_rate)
+            self._shaped = link_rate
 
     def describe(self) -> dict[str, str]:
-        """Kernel, processor and link."""
-        rate = f"{self.link_rate / 1e6:g} Mbit/s" if self.link_rate else "unshaped"
-        return {"kernel": platform.release(), "processor": _processor(), "nodes": str(len(self.nodes)), "link": rate}
+        """Kernel, processor, memory and nodes."""
+        return {
+            "kernel": platform.release(),
+            "processor": _processor(),
+            "processors": str(len(self.capacity.processors)),
+            "memory": f"{self.capacity.memory / 2**30:.1f} GiB",
+            "nodes": str(len(self.nodes)),
+        }
 
 
 def _processor() -> str:
@@ -108,5 +127,4 @@ def open_site(request: Request) -> Iterator[Lab]:
             node.ip("link", "set", "lo", "up")
             node.ip("address", "add", f"{node.address}/24", "dev", "eth0")
             node.ip("link", "set", "eth0", "up")
-            link.shape(node.shell, "eth0", request.link_rate)
-        yield Lab(namespace, request.run_id, nodes, request.link_rate)
+        yield Lab(namespace, request.run_id, nodes)

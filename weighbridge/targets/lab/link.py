@@ -17,11 +17,14 @@ def bucket_rate(line_rate: float) -> float:
     return line_rate * (MTU + HEADER) / (MTU + ON_THE_WIRE)
 
 
-def shape(shell: Shell, device: str, line_rate: float) -> None:
-    """Shape what leaves `device`.
+def shape(shell: Shell, device: str, line_rate: float | None) -> None:
+    """Shape what leaves `device`; None takes the shape away.
 
     The burst of 1 MiB rides out scheduling hiccups of a virtual CPU: with 32 KiB or 128 KiB the link
     loses 1 to 10 % of its rate to them.
     """
+    if line_rate is None:
+        shell.run(["tc", "qdisc", "delete", "dev", device, "root"])
+        return
     rate = f"{bucket_rate(line_rate):.0f}bit"
-    shell.run(["tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "1m", "latency", "50ms"])
+    shell.run(["tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate, "burst", "1m", "latency", "50ms"])

@@ -1,0 +1,147 @@
+"""Control groups of sandboxes, in both versions: made, read back, removed.
+
+A cgroup is named by its path below every hierarchy, `/weighbridge/<run id>/<sandbox>`, which is also how
+runc takes it. In version 1 the controllers have hierarchies of their own; in version 2 there is one.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from weighbridge.errors import StandError
+from weighbridge.model import Limits
+from weighbridge.procfs import read
+from weighbridge.shell import Deadline
+
+ROOT = Path("/sys/fs/cgroup")
+STOP_TIMEOUT = 2.0
+CPU_PERIOD_US = 100_000
+"""The CFS period that Kubernetes uses."""
+_UNLIMITED = 2**60
+"""Version 1 prints the largest page-aligned number for no limit."""
+_CONTROLLERS = ("cpu", "memory")
+
+
+def version() -> int | None:
+    """1 or 2 by what limits CPU here; None when nothing does."""
+    if (ROOT / "cpu/cgroup.procs").exists():
+        return 1
+    return 2 if (ROOT / "cgroup.controllers").exists() else None
+
+
+def unavailable() -> str | None:
+    """Why no limits can be set here; None when they can."""
+    found = version()
+    if found is None:
+        return "no cgroup hierarchy is mounted on /sys/fs/cgroup, so limits cannot be set"
+    if not os.access(ROOT / "cpu" if found == 1 else ROOT, os.W_OK):
+        return "no cgroup may be written by this user, so limits cannot be set; run as root"
+    return None
+
+
+def path_of(run_id: str, name: str) -> str:
+    """The cgroup of a sandbox, as every hierarchy names it."""
+    return f"/weighbridge/{run_id}/{name}"
+
+
+def limits_text(cpu: float | None, memory: float | None) -> str:
+    """Limits as evidence: `cpu 1 memory 2147483648`, `none`."""
+    words = [f"cpu {cpu:g}"] if cpu is not None else []
+    words += [f"memory {int(memory)}"] if memory is not None else []
+    return " ".join(words) or "none"
+
+
+def limits_in_force(path: str) -> str:
+    """The limits of a cgroup, read back from the kernel, in the words of `limits_text`."""
+    cpu = memory = None
+    if version() == 1:
+        quota = _number(_folder(path, "cpu") / "cpu.cfs_quota_us")
+        cpu = quota / CPU_PERIOD_US if quota and quota > 0 else None
+        memory = _number(_folder(path, "memory") / "memory.limit_in_bytes")
+    else:
+        words = read(_folder(path, "cpu") / "cpu.max").split()
+        cpu = int(words[0]) / int(words[1]) if words and words[0] != "max" else None
+        memory = _number(_folder(path, "memory") / "memory.max")
+    return limits_text(cpu, memory if memory and memory < _UNLIMITED else None)
+
+
+def make(path: str, limits: Limits) -> None:
+    """Make a cgroup with limits on CPU and memory.
+
+    Raises StandError when the kernel refuses; the caller removes it.
+    """
+    settings = _settings(limits)
+    try:
+        for controller in _CONTROLLERS:
+            folder = _folder(path, controller)
+            folder.mkdir(parents=True, exist_ok=True)
+            if version() == 2:
+                for above in (folder.parents[1], folder.parent):
+                    (above / "cgroup.subtree_control").write_text("+cpu +memory")
+            for name, value in settings[controller].items():
+                (folder / name).write_text(value)
+    except OSError as error:
+        raise StandError(f"cgroup {path} cannot be made: {error.strerror} ({error.filename})") from error
+
+
+def _settings(limits: Limits) -> dict[str, dict[str, str]]:
+    cpu: dict[str, str] = {}
+    memory: dict[str, str] = {}
+    if limits.cpu is not None:
+        quota = str(int(limits.cpu * CPU_PERIOD_US))
+        cpu = {"cpu.cfs_quota_us": quota} if version() == 1 else {"cpu.max": f"{quota} {CPU_PERIOD_US}"}
+    if limits.memory is not None:
+        memory = {"memory.limit_in_bytes" if version() == 1 else "memory.max": str(int(limits.memory))}
+    return {"cpu": cpu, "memory": memory}
+
+
+def add(path: str, pid: int, *, thread: bool = False) -> None:
+    """Move a process, or in version 1 a single thread, into a cgroup.
+
+    Raises StandError when the kernel refuses.
+    """
+    try:
+        for folder in {_folder(path, controller) for controller in _CONTROLLERS}:
+            (folder / ("tasks" if thread else "cgroup.procs")).write_text(str(pid))
+    except OSError as error:
+        raise StandError(f"process {pid} cannot be moved into cgroup {path}: {error.strerror}") from error
+
+
+def processes(path: str) -> list[int]:
+    """The processes in a cgroup and in those below it."""
+    folders = [_folder(path, "cpu"), *_folder(path, "cpu").glob("**/")]
+    return sorted({int(word) for folder in folders for word in read(folder / "cgroup.procs").split()})
+
+
+def remove(path: str) -> None:
+    """Remove a cgroup, those below it, and the folders above it as far as they are empty.
+
+    A cgroup stays busy until its last process is reaped, which may be a moment after it was killed.
+    """
+    tops = [hierarchy / path[1:] for hierarchy in (ROOT, *(f for f in ROOT.iterdir() if f.is_dir()))]
+
+    def gone() -> bool:
+        for top in tops:
+            below = sorted(top.glob("**/"), key=lambda folder: len(folder.parts), reverse=True)
+            for folder in (*below, top):
+                with suppress(OSError):
+                    folder.rmdir()
+        return not any(top.exists() for top in tops)
+
+    with suppress(StandError):
+        Deadline(STOP_TIMEOUT).until(gone, f"cgroup {path} to be empty")
+    for top in tops:
+        with suppress(OSError):
+            top.parent.rmdir()
+            top.parent.parent.rmdir()
+
+
+def _folder(path: str, controller: str) -> Path:
+    return ROOT / controller / path[1:] if version() == 1 else ROOT / path[1:]
+
+
+def _number(path: Path) -> float | None:
+    text = read(path).strip()
+    return float(text) if text.lstrip("-").isdecimal() else None

@@ -1,0 +1,73 @@
+"""What the kernel tells of processes under /proc: descendants, memory, the processors they may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_KIB = 1024
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process below `pid`, without itself; those that end meanwhile are left out."""
+    found: list[int] = []
+    pending = [pid]
+    while pending:
+        for task in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
+            children = [int(word) for word in read(task).split()]
+            found += children
+            pending += children
+    return found
+
+
+def memory(pids: Iterable[int]) -> int:
+    """Bytes of memory that processes hold: their proportional set size (`smaps_rollup`, proc(5)).
+
+    A page that two of them share counts once, half to each, so the sum over a sandbox counts nothing twice.
+    """
+    return sum(_proportional_set_size(pid) for pid in pids)
+
+
+def _proportional_set_size(pid: int) -> int:
+    found = re.search(r"^Pss:\s+(\d+) kB", read(Path(f"/proc/{pid}/smaps_rollup")), re.MULTILINE)
+    return int(found[1]) * _KIB if found else 0
+
+
+def processors(pid: int) -> str:
+    """The processors that a process may use, as the kernel lists them (`0-3,6`); '' when it is gone."""
+    found = re.search(r"^Cpus_allowed_list:\s+(\S+)", read(Path(f"/proc/{pid}/status")), re.MULTILINE)
+    return found[1] if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """CPU time of the whole machine since it started, in clock ticks: all of it, and what was stolen from it."""
+
+    total: int
+    stolen: int
+
+    def stolen_since(self, before: CpuTimes) -> float:
+        """The share of CPU time that a hypervisor gave to others since `before`."""
+        passed = self.total - before.total
+        return (self.stolen - before.stolen) / passed if passed > 0 else 0.0
+
+
+def cpu_times() -> CpuTimes:
+    """The first line of /proc/stat; steal is its eighth figure, guest times are in user time already (proc(5))."""
+    ticks = [int(word) for word in read(Path("/proc/stat")).partition("\n")[0].split()[1:9]]
+    return CpuTimes(sum(ticks), ticks[7] if len(ticks) > 7 else 0)
+
+
+def sockets(pid: int, transport: str) -> str:
+    """The tables of `tcp` or `udp` sockets, of both IP versions, in the network namespace of a process (proc(5))."""
+    return "".join(read(Path(f"/proc/{pid}/net/{transport}{version}")) for version in ("", "6"))
+
+
+def read(path: Path) -> str:
+    """The content of a file of the kernel; '' when it is gone or may not be read."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
