@@ -48,11 +48,18 @@ class Network(Protocol):
     def join(self, pod: Pod, nodes: Sequence[Node]) -> None:
         """Give a pod its interface `eth0`, its address and its routes."""
 
+    def leave(self, pod: Pod, nodes: Sequence[Node]) -> None:
+        """Take away what `join` made outside the pod's own namespace and what does not go with that."""
+
     def carried(self, pod: Pod) -> Carried:
         """What the part that makes this network what it is has carried; all cross-node traffic of the pod passes it."""
 
     def evidence(self, pod: Pod) -> Mapping[str, str]:
         """What else tells this network from others, for the report (its datapath, its version, its chains)."""
+
+
+def nothing_to_leave(pod: Pod, nodes: Sequence[Node]) -> None:
+    """All that was made goes with the pod's namespace."""
 
 
 def no_evidence(pod: Pod) -> Mapping[str, str]:  # noqa: ARG001 - a network's `evidence`

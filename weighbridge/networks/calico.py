@@ -16,7 +16,19 @@ from weighbridge.networks import Carried, device_carried
 from weighbridge.networks import no_evidence as evidence
 from weighbridge.shell import Shell
 
-__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "unavailable", "wire"]
+__all__ = [
+    "OVERHEAD",
+    "PACKAGES",
+    "PODS",
+    "SERVICES",
+    "address",
+    "carried",
+    "evidence",
+    "join",
+    "leave",
+    "unavailable",
+    "wire",
+]
 
 PODS = True
 OVERHEAD = 0
@@ -63,6 +75,13 @@ def join(pod: Pod, nodes: Sequence[Node]) -> None:
             other.ip("route", "add", f"{pod.address}/32", "dev", side, "scope", "link")
         else:
             other.ip("route", "add", f"{pod.address}/32", "via", node.address, "dev", other.device)
+
+
+def leave(pod: Pod, nodes: Sequence[Node]) -> None:
+    """Take back the routes of the other nodes; that of the pod's own goes with its device."""
+    for other in nodes:
+        if other is not pod.node:
+            other.ip("route", "delete", f"{pod.address}/32")
 
 
 def carried(pod: Pod) -> Carried:

@@ -14,7 +14,7 @@ from types import ModuleType
 
 from weighbridge import registry
 from weighbridge.errors import MissingToolError, StandError
-from weighbridge.hosts import Pod
+from weighbridge.hosts import Node, Pod
 from weighbridge.model import Cell, PhysicalLimit
 from weighbridge.paths import Service
 from weighbridge.runtimes import Command, Sandbox
@@ -103,8 +103,8 @@ class _Building:
         network, server = registry.find("networks", network_key), registry.find("servers", str(cell.server))
         path = registry.find("paths", cell.axis("path", "pod-ip"))
         near, far = site.nodes[0], site.nodes[-1] if cell.placement == "cross-node" else site.nodes[0]
-        server_pod = site.pod(far, network_key)
-        client_pod = site.pod(near, "host" if cell.client == "node" else network_key)
+        server_pod = self.pod(far, network_key)
+        client_pod = self.pod(near, "host" if cell.client == "node" else network_key)
         ports = self.ports(server_pod, path, server)
         name = f"{server_pod.name}-{runtime_key}-{cell.server}-{ports[0]}"
         way = path.open(Service(f"{site.run_id}/{name}", site.nodes, client_pod, server_pod, ports))
@@ -146,6 +146,11 @@ class _Building:
         stand = LiveStand(site, cell, limits, start, start(), client_pod, server_pod, endpoint, way, placement, limit)
         self.undo.callback(stand.stop_server)
         return stand
+
+    def pod(self, node: Node, network: str) -> Pod:
+        made = self.site.pod(node, network)
+        self.undo.callback(self.site.remove, made, network)
+        return made
 
     def ports(self, pod: Pod, path: ModuleType, server: ModuleType) -> tuple[int, ...]:
         """The ports that the server waits on: its own and those its clients meet it on besides."""
