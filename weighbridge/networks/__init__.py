@@ -63,8 +63,13 @@ def no_evidence(pod: Pod) -> Mapping[str, str]:  # noqa: ARG001 - a network's `e
 def device_carried(node: Node, device: str) -> Carried:
     """What a device of a node has received and sent."""
     listing = node.shell.run(["ip", "-json", "-statistics", "link", "show", device]).stdout
+    return Carried(f"{device} on {node.name}", device_bytes(listing))
+
+
+def device_bytes(listing: str) -> int:
+    """Bytes received and sent, from what `ip -json -statistics link show` says of one device."""
     stats = json.loads(listing)[0]["stats64"]
-    return Carried(f"{device} on {node.name}", int(stats["rx"]["bytes"]) + int(stats["tx"]["bytes"]))
+    return int(stats["rx"]["bytes"]) + int(stats["tx"]["bytes"])
 
 
 def missing_device(shell: Shell, kind: str, *arguments: str) -> str | None:

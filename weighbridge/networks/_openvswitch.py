@@ -11,14 +11,12 @@ which wraps what leaves over a bridge of its own kind: br-phy then holds both th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from weighbridge.errors import StandError
 from weighbridge.hosts import Node, Pod
-from weighbridge.networks import _link_end, missing_program
+from weighbridge.networks import Carried, _link_end, device_bytes, missing_program
 from weighbridge.shell import Finished, Shell
 
 OVERHEAD = 50
@@ -26,7 +24,6 @@ OVERHEAD = 50
 PACKAGES = ("openvswitch-switch", "ethtool")
 _PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "ethtool")
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
-_PORT = re.compile(r'port\s+"?([^\s":]+)"?:\s+rx pkts=\d+, bytes=(\d+).*?tx pkts=\d+, bytes=(\d+)', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +74,13 @@ class Switch:
         ends = (f"options:local_ip={self.address}", f"options:remote_ip={other.address}")
         self.vsctl("add-port", bridge, name, "--", "set", "interface", name, "type=vxlan", *ends, *options)
 
-    def carried(self, bridge: str, prefix: str) -> int:
-        """Bytes that the ports of a bridge whose name begins with `prefix` have received and sent.
+    def carried(self) -> Carried:
+        """What the switch's end of the link has received and sent: tunnelled packets and nothing else.
 
-        Raises StandError when there is no such port.
+        The tunnel ports' own counters will not do: the user space datapath counts there twice what it sends.
         """
-        # A tunnel port has no packets of its own: the switch adds up those of the flows through it, twice a second.
-        # The database would lag by five seconds.
-        self.run("ovs-appctl", "revalidator/wait")
-        ports = _PORT.findall(self.run("ovs-ofctl", "--names", "dump-ports", bridge).stdout)
-        found = [int(received) + int(sent) for name, received, sent in ports if name.startswith(prefix)]
-        if not found:
-            raise StandError(f"{bridge} of {self.namespace} has no port {prefix}")
-        return sum(found)
+        listing = self.run("ip", "-json", "-statistics", "link", "show", "uplink").stdout
+        return Carried(f"the tunnel end of {self.network} on {self.node.name}", device_bytes(listing))
 
     def evidence(self) -> dict[str, str]:
         """Version and datapath."""

@@ -65,8 +65,8 @@ def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the switche
 
 
 def carried(pod: Pod) -> Carried:
-    """The tunnel ports of the pod's switch."""
-    return Carried(f"{_BRIDGE}'s VXLAN ports on {pod.node.name}", _switch(pod.node).carried(_BRIDGE, "vxlan"))
+    """The end of the tunnels."""
+    return _switch(pod.node).carried()
 
 
 def evidence(pod: Pod) -> Mapping[str, str]:
