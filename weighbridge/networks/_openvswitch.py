@@ -134,10 +134,10 @@ class Switch:
         self.checksum(self.node.shell, device)
         self.vsctl("add-port", bridge, "node", *settings)
 
-    def plug(self, pod: Pod, side: str, subnet_bits: int) -> None:
+    def plug(self, pod: Pod, side: str, subnet_bits: int, mac: str | None = None) -> None:
         """Join a pod to the switch's namespace by a veth pair whose near end is `side`."""
         mtu = str(self.node.mtu - OVERHEAD)
-        far = ("peer", "name", "eth0", "mtu", mtu, "netns", pod.namespace)
+        far = ("peer", "name", "eth0", "mtu", mtu, *(("address", mac) if mac else ()), "netns", pod.namespace)
         self.run("ip", "link", "add", side, "mtu", mtu, "type", "veth", *far)
         self.run("ip", "link", "set", side, "up")
         self.checksum(pod.shell, "eth0")
