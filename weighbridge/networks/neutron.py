@@ -6,8 +6,8 @@
 
 br-int is a learning switch that separates networks by a VLAN that only the node knows, and drops ARP and frames that
 bear another's address. br-tun turns that VLAN into the network's tunnel key and back (tables 22 and 4), and learns from
-what arrives which tunnel leads to an address (table 10 writes table 20); what it has not learnt is flooded. The flows are
-those of Neutron's Open vSwitch agent without l2population.
+what arrives which tunnel leads to an address (table 10 writes table 20); what it has not learnt is flooded. The flows
+are those of Neutron's Open vSwitch agent without l2population.
 """
 
 from __future__ import annotations
