@@ -164,7 +164,8 @@ def unavailable(shell: Shell) -> str | None:
     made = shell.run(["ip", "tuntap", "add", "dev", "wbprobetap", "mode", "tap"], check=False)
     if not made.ok:
         said = (made.stderr.strip() or str(made.code)).splitlines()[-1]
-        return f"this kernel has no openvswitch module, and /dev/net/tun cannot be used instead ({said})"
+        remedy = "load it with: modprobe openvswitch"
+        return f"this kernel has no openvswitch module ({remedy}), and /dev/net/tun cannot be used instead ({said})"
     shell.run(["ip", "link", "del", "wbprobetap"], check=False)
     return None
 
