@@ -70,18 +70,23 @@ def no_evidence(pod: Pod) -> Mapping[str, str]:  # noqa: ARG001 - a network's `e
 def device_carried(node: Node, device: str) -> Carried:
     """What a device of a node has received and sent."""
     listing = node.shell.run(["ip", "-json", "-statistics", "link", "show", device]).stdout
-    stats = json.loads(listing)[0]["stats64"]
-    return Carried(f"{device} on {node.name}", int(stats["rx"]["bytes"]) + int(stats["tx"]["bytes"]))
+    return Carried(f"{device} on {node.name}", device_bytes(listing))
 
 
-def missing_device(shell: Shell, kind: str, *arguments: str) -> str | None:
+def device_bytes(listing: str) -> int:
+    """Bytes received and sent, from what `ip -json -statistics link show` says of one device or of several."""
+    counts = [device["stats64"] for device in json.loads(listing)]
+    return sum(int(stats["rx"]["bytes"]) + int(stats["tx"]["bytes"]) for stats in counts)
+
+
+def missing_device(shell: Shell, kind: str, *arguments: str, parent: str | None = None) -> str | None:
     """Why a kernel device kind cannot be made where `shell` runs; None when it can.
 
     Makes one with the `arguments` that the kind demands, and removes it: a module may be loadable on
-    demand, so listing modules would not tell.
+    demand, so listing modules would not tell. A kind that sits on another device finds it as `parent`.
     """
-    name = f"wbprobe{kind[:6]}"
-    made = shell.run(["ip", "link", "add", name, "type", kind, *arguments], check=False)
+    name, on = f"wbprobe{kind[:6]}", ["link", parent] if parent else []
+    made = shell.run(["ip", "link", "add", *on, "name", name, "type", kind, *arguments], check=False)
     if not made.ok:
         return f"this kernel has no {kind} device ({made.stderr.strip() or made.code})"
     shell.run(["ip", "link", "del", name], check=False)
