@@ -59,7 +59,7 @@ def expected(name: str) -> dict[str, list[str]]:
 
 
 def test_exit_code_and_outcomes(replayed: Replayed) -> None:
-    """Exactly these cells of the studies fail, are invalid or have no recording; the others pass; the run ends with 1."""
+    """Exactly these cells of the studies fail, are invalid or have no recording; others pass; the run ends with 1."""
     assert replayed.code == 1, replayed.output
     given: dict[str, list[str]] = {}
     for cell in replayed.run["cells"]:

@@ -13,7 +13,12 @@ def ip_batch(shell: Shell, *commands: Sequence[str]) -> None:
 
     Raises CommandError at the first that fails; those before it stay.
     """
-    shell.run(["ip", "-batch", "-"], given="".join(f"{' '.join(words)}\n" for words in commands))
+    shell.run(["ip", "-batch", "-"], given=batch(*commands))
+
+
+def batch(*commands: Sequence[str]) -> str:
+    """Commands as a program reads them from its input, one a line."""
+    return "".join(f"{' '.join(words)}\n" for words in commands)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weighbridge.hosts import Node, Pod
+from weighbridge.hosts import Node, Pod, ip_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,17 @@ class Bridged:
     def join(self, pod: Pod) -> None:
         """Hang the pod on the node's bridge."""
         node, side, mtu = pod.node, f"veth{pod.number}", self.mtu(pod.node)
-        node.ip("link", "add", side, "mtu", mtu, "type", "veth", "peer", "name", "eth0", "netns", pod.namespace)
-        node.ip("link", "set", side, "master", self.bridge, "up")
-        inside = pod.shell
-        inside.run(["ip", "link", "set", "eth0", "mtu", mtu, "up"])
-        inside.run(["ip", "address", "add", f"{pod.address}/24", "dev", "eth0"])
-        inside.run(["ip", "route", "add", "default", "via", f"{self.subnet(node)}.1"])
+        # From its number, so that a neighbour that knew the address's last owner finds the next.
+        mac = f"02:57:42:01:{node.number:02x}:{pod.number:02x}"
+        far = ("peer", "name", "eth0", "address", mac, "netns", pod.namespace)
+        ip_batch(
+            node.shell,
+            ("link", "add", side, "mtu", mtu, "type", "veth", *far),
+            ("link", "set", side, "master", self.bridge, "up"),
+        )
+        ip_batch(
+            pod.shell,
+            ("link", "set", "eth0", "mtu", mtu, "up"),
+            ("address", "add", f"{pod.address}/24", "dev", "eth0"),
+            ("route", "add", "default", "via", f"{self.subnet(node)}.1"),
+        )

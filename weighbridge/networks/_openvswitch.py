@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from weighbridge.hosts import Node, Pod
+from weighbridge.hosts import Node, Pod, batch, ip_batch
 from weighbridge.networks import Carried, _link_end, device_bytes, missing_program
 from weighbridge.shell import Finished, Shell
 
@@ -44,13 +44,22 @@ class Switch:
         """Whether the kernel's datapath carries the packets."""
         return kernel_datapath(self.node.shell)
 
-    def run(self, *argv: str) -> Finished:
+    def run(self, *argv: str, given: str = "") -> Finished:
         """Run a command in its namespace, with its own sockets, database and logs.
 
         Raises CommandError.
         """
         folders = [f"OVS_{kind}={self._folder}" for kind in ("RUNDIR", "DBDIR", "LOGDIR")]
-        return self.node.shell.run(["nsenter", f"--net=/run/netns/{self.namespace}", "env", *folders, *argv])
+        return self.node.shell.run(
+            ["nsenter", f"--net=/run/netns/{self.namespace}", "env", *folders, *argv], given=given
+        )
+
+    def ip(self, *commands: Sequence[str]) -> None:
+        """Run several `ip` commands in its namespace in one go.
+
+        Raises CommandError.
+        """
+        self.run("ip", "-batch", "-", given=batch(*commands))
 
     def vsctl(self, *argv: str) -> str:
         """Change or ask the configuration; returns when the switch has taken it over.
@@ -134,15 +143,17 @@ class Switch:
         self.checksum(self.node.shell, device)
         self.vsctl("add-port", bridge, "node", *settings)
 
-    def plug(self, pod: Pod, side: str, subnet_bits: int, mac: str | None = None) -> None:
+    def plug(self, pod: Pod, side: str, subnet_bits: int, mac: str) -> None:
         """Join a pod to the switch's namespace by a veth pair whose near end is `side`."""
         mtu = str(self.node.mtu - OVERHEAD)
-        far = ("peer", "name", "eth0", "mtu", mtu, *(("address", mac) if mac else ()), "netns", pod.namespace)
-        self.run("ip", "link", "add", side, "mtu", mtu, "type", "veth", *far)
-        self.run("ip", "link", "set", side, "up")
+        far = ("peer", "name", "eth0", "mtu", mtu, "address", mac, "netns", pod.namespace)
+        self.ip(("link", "add", side, "mtu", mtu, "type", "veth", *far), ("link", "set", side, "up"))
         self.checksum(pod.shell, "eth0")
-        pod.shell.run(["ip", "address", "add", f"{pod.address}/{subnet_bits}", "dev", "eth0"])
-        pod.shell.run(["ip", "link", "set", "eth0", "up"])
+        ip_batch(
+            pod.shell,
+            ("address", "add", f"{pod.address}/{subnet_bits}", "dev", "eth0"),
+            ("link", "set", "eth0", "up"),
+        )
 
     @property
     def _folder(self) -> str:

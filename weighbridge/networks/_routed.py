@@ -5,7 +5,9 @@ The pod's gateway is the link-local address 169.254.1.1: the node answers the AR
 
 from __future__ import annotations
 
-from weighbridge.hosts import Node, Pod
+from collections.abc import Sequence
+
+from weighbridge.hosts import Node, Pod, ip_batch
 
 _GATEWAY = "169.254.1.1"
 
@@ -23,13 +25,25 @@ def prepare(node: Node) -> None:
 def join(pod: Pod, mtu: int) -> None:
     """Add the veth pair, the pod's default route and the /32 on its own node."""
     node, side = pod.node, f"cali{pod.number}"
-    node.ip("link", "add", side, "mtu", str(mtu), "type", "veth", "peer", "name", "eth0", "netns", pod.namespace)
+    ip_batch(
+        node.shell,
+        ("link", "add", side, "mtu", str(mtu), "type", "veth", "peer", "name", "eth0", "netns", pod.namespace),
+        ("link", "set", side, "up"),
+        ("route", "add", f"{pod.address}/32", "dev", side, "scope", "link"),
+    )
     # Without proxy_delay = 0 the first answer waits up to 0.8 s.
     node.sysctl(**{f"net__ipv4__conf__{side}__proxy_arp": "1", f"net__ipv4__neigh__{side}__proxy_delay": "0"})
-    node.ip("link", "set", side, "up")
-    inside = pod.shell
-    inside.run(["ip", "link", "set", "eth0", "mtu", str(mtu), "up"])
-    inside.run(["ip", "address", "add", f"{pod.address}/32", "dev", "eth0"])
-    inside.run(["ip", "route", "add", _GATEWAY, "dev", "eth0", "scope", "link"])
-    inside.run(["ip", "route", "add", "default", "via", _GATEWAY, "dev", "eth0"])
-    node.ip("route", "add", f"{pod.address}/32", "dev", side, "scope", "link")
+    ip_batch(
+        pod.shell,
+        ("link", "set", "eth0", "mtu", str(mtu), "up"),
+        ("address", "add", f"{pod.address}/32", "dev", "eth0"),
+        ("route", "add", _GATEWAY, "dev", "eth0", "scope", "link"),
+        ("route", "add", "default", "via", _GATEWAY, "dev", "eth0"),
+    )
+
+
+def leave(pod: Pod, nodes: Sequence[Node]) -> None:
+    """Take back the routes of the other nodes; that of the pod's own goes with its device."""
+    for other in nodes:
+        if other is not pod.node:
+            other.ip("route", "delete", f"{pod.address}/32")

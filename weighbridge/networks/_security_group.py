@@ -12,6 +12,7 @@ The group is a usual one: any ICMP, and TCP and UDP to unprivileged ports, from 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weighbridge.networks._openvswitch import Switch
@@ -36,48 +37,64 @@ class Filter:
 
         Raises CommandError.
         """
-        for chain in ("neutron-filter-top", *(f"{_OURS}-{end}" for end in ("local", "INPUT", "FORWARD", "OUTPUT"))):
-            self._rule("-N", chain)
-        self._rule("-N", f"{_OURS}-sg-chain")
-        self._rule("-N", f"{_OURS}-sg-fallback")
-        for hook in ("FORWARD", "OUTPUT"):
-            self._rule("-A", hook, "-j", "neutron-filter-top")
-        for hook in ("INPUT", "FORWARD", "OUTPUT"):
-            self._rule("-A", hook, "-j", f"{_OURS}-{hook}")
-        self._rule("-A", "neutron-filter-top", "-j", f"{_OURS}-local")
-        self._rule("-A", f"{_OURS}-sg-chain", "-j", "ACCEPT")
-        self._rule("-A", f"{_OURS}-sg-fallback", "-j", "DROP")
-        self._rule("-t", "raw", "-N", f"{_OURS}-PREROUTING")
-        self._rule("-t", "raw", "-A", "PREROUTING", "-j", f"{_OURS}-PREROUTING")
+        hooks = ("INPUT", "FORWARD", "OUTPUT")
+        chains = ("neutron-filter-top", f"{_OURS}-local", *(f"{_OURS}-{hook}" for hook in hooks))
+        self._restore(
+            raw=[f"-N {_OURS}-PREROUTING", f"-A PREROUTING -j {_OURS}-PREROUTING"],
+            filter=[
+                *(f"-N {chain}" for chain in (*chains, f"{_OURS}-sg-chain", f"{_OURS}-sg-fallback")),
+                *(f"-A {hook} -j neutron-filter-top" for hook in ("FORWARD", "OUTPUT")),
+                *(f"-A {hook} -j {_OURS}-{hook}" for hook in hooks),
+                f"-A neutron-filter-top -j {_OURS}-local",
+                f"-A {_OURS}-sg-chain -j ACCEPT",
+                f"-A {_OURS}-sg-fallback -j DROP",
+            ],
+        )
 
     def add_port(self, port: str, address: str, mac: str) -> None:
         """Guard the port with that id: `tap<port>` is its device, on the bridge whose other end is `qvb<port>`.
 
         Raises CommandError.
         """
-        tap, into, out, spoof = f"tap{port}", f"{_OURS}-i{port}", f"{_OURS}-o{port}", f"{_OURS}-s{port}"
-        for device in (tap, f"qvb{port}"):
-            zone = ("-m", "physdev", "--physdev-in", device, "-j", "CT", "--zone", ZONE)
-            self._rule("-t", "raw", "-A", f"{_OURS}-PREROUTING", *zone)
-        for chain in (into, out, spoof):
-            self._rule("-N", chain)
-        self._rule("-A", spoof, "-s", f"{address}/32", "-m", "mac", "--mac-source", mac, "-j", "RETURN")
-        self._rule("-A", spoof, "-j", "DROP")
-        self._rule("-A", into, *_state("RELATED,ESTABLISHED"), "-j", "RETURN")
-        self._rule("-A", into, "-s", self.subnet, "-p", "icmp", "-j", "RETURN")
-        for protocol in ("tcp", "udp"):
-            ports = ("-p", protocol, "-m", protocol, "-m", "multiport", "--dports", _PORTS)
-            self._rule("-A", into, "-s", self.subnet, *ports, "-j", "RETURN")
-        self._rule("-A", out, "-j", spoof)
-        self._rule("-A", out, *_state("RELATED,ESTABLISHED"), "-j", "RETURN")
-        self._rule("-A", out, "-j", "RETURN")
-        for chain in (into, out):
-            self._rule("-A", chain, *_state("INVALID"), "-j", "DROP")
-            self._rule("-A", chain, "-j", f"{_OURS}-sg-fallback")
-        self._rule("-A", f"{_OURS}-INPUT", *_bridged("in", tap), "-j", out)
-        for way, chain in (("out", into), ("in", out)):
-            self._rule("-A", f"{_OURS}-FORWARD", *_bridged(way, tap), "-j", f"{_OURS}-sg-chain")
-            self._rule("-I", f"{_OURS}-sg-chain", "1", *_bridged(way, tap), "-j", chain)
+        into, out, spoof = _chains(port)
+        self._restore(
+            raw=[f"-A {rule}" for rule in _tracking(port)],
+            filter=[
+                *(f"-N {chain}" for chain in (into, out, spoof)),
+                f"-A {spoof} -s {address}/32 -m mac --mac-source {mac} -j RETURN",
+                f"-A {spoof} -j DROP",
+                f"-A {into} {_state('RELATED,ESTABLISHED')} -j RETURN",
+                f"-A {into} -s {self.subnet} -p icmp -j RETURN",
+                *(
+                    f"-A {into} -s {self.subnet} -p {protocol} -m {protocol} -m multiport --dports {_PORTS} -j RETURN"
+                    for protocol in ("tcp", "udp")
+                ),
+                f"-A {out} -j {spoof}",
+                f"-A {out} {_state('RELATED,ESTABLISHED')} -j RETURN",
+                f"-A {out} -j RETURN",
+                *(
+                    f"-A {chain} {rest}"
+                    for chain in (into, out)
+                    for rest in (f"{_state('INVALID')} -j DROP", f"-j {_OURS}-sg-fallback")
+                ),
+                *(f"-A {rule}" for rule in _leading_there(port)),
+                # Before the rule that admits all the rest.
+                *(f"-I {chain} 1 {rest}" for chain, rest in (rule.split(" ", 1) for rule in _in_the_group(port))),
+            ],
+        )
+
+    def remove_port(self, port: str) -> None:
+        """Take back all that guards a port.
+
+        Raises CommandError.
+        """
+        self._restore(
+            raw=[f"-D {rule}" for rule in _tracking(port)],
+            filter=[
+                *(f"-D {rule}" for rule in (*_leading_there(port), *_in_the_group(port))),
+                *(f"-{step} {chain}" for step in "FX" for chain in reversed(_chains(port))),
+            ],
+        )
 
     def counted(self, port: str) -> int:
         """Bytes (IP packets) that met the port's own chains, both ways.
@@ -85,17 +102,44 @@ class Filter:
         Raises CommandError.
         """
         listing = self.switch.run("iptables", "-w", "-nvxL", f"{_OURS}-sg-chain").stdout
-        chains = (f"{_OURS}-i{port}", f"{_OURS}-o{port}")
         rows = (line.split() for line in listing.splitlines())
-        return sum(int(words[1]) for words in rows if len(words) > 2 and words[2] in chains)
+        return sum(int(words[1]) for words in rows if len(words) > 2 and words[2] in _chains(port))
 
-    def _rule(self, *arguments: str) -> None:
-        self.switch.run("iptables", "-w", *arguments)
-
-
-def _state(states: str) -> tuple[str, ...]:
-    return ("-m", "state", "--state", states)
+    def _restore(self, *, raw: Sequence[str], filter: Sequence[str]) -> None:  # noqa: A002 - the table's name
+        """Write rules in one go, all or none of each table."""
+        tables = [line for name, rules in (("raw", raw), ("filter", filter)) for line in (f"*{name}", *rules, "COMMIT")]
+        self.switch.run("iptables-restore", "-w", "--noflush", given="\n".join([*tables, ""]))
 
 
-def _bridged(way: str, tap: str) -> tuple[str, ...]:
-    return ("-m", "physdev", f"--physdev-{way}", tap, "--physdev-is-bridged")
+def _chains(port: str) -> tuple[str, str, str]:
+    """The port's own: into it, out of it, and against spoofing."""
+    return f"{_OURS}-i{port}", f"{_OURS}-o{port}", f"{_OURS}-s{port}"
+
+
+def _tracking(port: str) -> list[str]:
+    """Rules of table raw that track the port's connections in the network's zone."""
+    devices = (f"tap{port}", f"qvb{port}")
+    return [f"{_OURS}-PREROUTING -m physdev --physdev-in {device} -j CT --zone {ZONE}" for device in devices]
+
+
+def _leading_there(port: str) -> list[str]:
+    """Rules of shared chains that lead a port's packets into the group."""
+    _, out, _ = _chains(port)
+    return [
+        f"{_OURS}-INPUT {_bridged('in', port)} -j {out}",
+        *(f"{_OURS}-FORWARD {_bridged(way, port)} -j {_OURS}-sg-chain" for way in ("out", "in")),
+    ]
+
+
+def _in_the_group(port: str) -> list[str]:
+    """Rules of the group's chain that hand a port's packets to its own chains."""
+    into, out, _ = _chains(port)
+    return [f"{_OURS}-sg-chain {_bridged(way, port)} -j {chain}" for way, chain in (("out", into), ("in", out))]
+
+
+def _state(states: str) -> str:
+    return f"-m state --state {states}"
+
+
+def _bridged(way: str, port: str) -> str:
+    return f"-m physdev --physdev-{way} tap{port} --physdev-is-bridged"

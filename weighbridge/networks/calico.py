@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from weighbridge.hosts import Node, Pod
 from weighbridge.networks import Carried, _routed, device_carried
 from weighbridge.networks import no_evidence as evidence
+from weighbridge.networks._routed import leave
 from weighbridge.shell import Shell
 
 __all__ = [
@@ -57,13 +58,6 @@ def join(pod: Pod, nodes: Sequence[Node]) -> None:
     for other in nodes:
         if other is not pod.node:
             other.ip("route", "add", f"{pod.address}/32", "via", pod.node.address, "dev", other.device)
-
-
-def leave(pod: Pod, nodes: Sequence[Node]) -> None:
-    """Take back the routes of the other nodes; that of the pod's own goes with its device."""
-    for other in nodes:
-        if other is not pod.node:
-            other.ip("route", "delete", f"{pod.address}/32")
 
 
 def carried(pod: Pod) -> Carried:

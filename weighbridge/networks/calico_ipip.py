@@ -14,9 +14,22 @@ from collections.abc import Sequence
 from weighbridge.hosts import Node, Pod
 from weighbridge.networks import Carried, _routed, device_carried, missing_device
 from weighbridge.networks import no_evidence as evidence
+from weighbridge.networks._routed import leave
 from weighbridge.shell import Shell
 
-__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "leave", "unavailable", "wire"]
+__all__ = [
+    "OVERHEAD",
+    "PACKAGES",
+    "PODS",
+    "SERVICES",
+    "address",
+    "carried",
+    "evidence",
+    "join",
+    "leave",
+    "unavailable",
+    "wire",
+]
 
 PODS = True
 OVERHEAD = 20

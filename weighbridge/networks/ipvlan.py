@@ -20,7 +20,19 @@ from weighbridge.networks import nothing_to_leave as leave
 from weighbridge.networks._child_device import Children
 from weighbridge.shell import Shell
 
-__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "leave", "unavailable", "wire"]
+__all__ = [
+    "OVERHEAD",
+    "PACKAGES",
+    "PODS",
+    "SERVICES",
+    "address",
+    "carried",
+    "evidence",
+    "join",
+    "leave",
+    "unavailable",
+    "wire",
+]
 
 PODS = True
 OVERHEAD = 0

@@ -20,7 +20,19 @@ from weighbridge.networks import missing_program as _missing_program
 from weighbridge.networks._openvswitch import OVERHEAD, Switch, on_every
 from weighbridge.shell import Shell
 
-__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "unavailable", "wire"]
+__all__ = [
+    "OVERHEAD",
+    "PACKAGES",
+    "PODS",
+    "SERVICES",
+    "address",
+    "carried",
+    "evidence",
+    "join",
+    "leave",
+    "unavailable",
+    "wire",
+]
 
 PODS = True
 SERVICES = False
@@ -113,17 +125,17 @@ def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the switche
     """Plug the pod into a bridge of its own, guard it there, and join that bridge to br-int."""
     switch, port, mtu = _switch(pod.node), _port(pod), str(pod.node.mtu - OVERHEAD)
     bridge, near, far = f"qbr{port}", f"qvb{port}", f"qvo{port}"
-    mac = f"fa:16:3e:00:{pod.number // 256:02x}:{pod.number % 256:02x}"
+    mac = _mac(pod)
     # Said for this bridge, so that it holds whatever the namespace's default is.
     filtered = ("forward_delay", "0", "mcast_snooping", "0", "nf_call_iptables", "1")
-    switch.run("ip", "link", "add", bridge, "mtu", mtu, "type", "bridge", *filtered)
-    switch.run("ip", "link", "add", near, "mtu", mtu, "type", "veth", "peer", "name", far, "mtu", mtu)
     switch.plug(pod, f"tap{port}", _SUBNET_BITS, mac)
-    for device in (f"tap{port}", near):
-        switch.run("ip", "link", "set", device, "master", bridge)
     _filter(switch).add_port(port, pod.address, mac)
-    for device in (bridge, near, far):
-        switch.run("ip", "link", "set", device, "up")
+    switch.ip(
+        ("link", "add", bridge, "mtu", mtu, "type", "bridge", *filtered),
+        ("link", "add", near, "mtu", mtu, "type", "veth", "peer", "name", far, "mtu", mtu),
+        *(("link", "set", device, "master", bridge) for device in (f"tap{port}", near)),
+        *(("link", "set", device, "up") for device in (bridge, near, far)),
+    )
     switch.vsctl("add-port", "br-int", far, f"tag={_VLAN}")
     switch.add_flows(
         "br-int",
@@ -132,6 +144,20 @@ def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the switche
         f"table=24,priority=2,arp,in_port={far},arp_spa={pod.address},actions=resubmit(,25)",
         f"table=25,priority=2,in_port={far},dl_src={mac},actions=resubmit(,60)",
     )
+
+
+def leave(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the switches forget where a pod was
+    """Take away the port with its flows, its chains and its bridge; the tap goes with the pod's device."""
+    switch, port = _switch(pod.node), _port(pod)
+    far = f"qvo{port}"
+    switch.run("ovs-ofctl", "del-flows", "br-int", f"in_port={far}")
+    switch.vsctl("del-port", "br-int", far)
+    _filter(switch).remove_port(port)
+    switch.ip(("link", "delete", far), ("link", "delete", f"qbr{port}"))
+
+
+def _mac(pod: Pod) -> str:
+    return f"fa:16:3e:{pod.node.number:02x}:{pod.number // 256:02x}:{pod.number % 256:02x}"
 
 
 def carried(pod: Pod) -> Carried:

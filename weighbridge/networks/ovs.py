@@ -18,7 +18,19 @@ from weighbridge.hosts import Node, Pod
 from weighbridge.networks import Carried
 from weighbridge.networks._openvswitch import OVERHEAD, PACKAGES, Switch, on_every, unavailable
 
-__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "unavailable", "wire"]
+__all__ = [
+    "OVERHEAD",
+    "PACKAGES",
+    "PODS",
+    "SERVICES",
+    "address",
+    "carried",
+    "evidence",
+    "join",
+    "leave",
+    "unavailable",
+    "wire",
+]
 
 PODS = True
 SERVICES = False
@@ -60,8 +72,15 @@ def address(node: Node, number: int) -> str:  # noqa: ARG001 - one subnet for al
 def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the switches learn where a pod is
     """Give the pod a port of its node's switch."""
     switch, side = _switch(pod.node), f"veth{pod.number}"
-    switch.plug(pod, side, _SUBNET_BITS)
+    # From node and number, so that a neighbour that knew the address's last owner finds the next.
+    mac = f"02:57:43:{pod.node.number:02x}:{pod.number // 256:02x}:{pod.number % 256:02x}"
+    switch.plug(pod, side, _SUBNET_BITS, mac)
     switch.vsctl("add-port", _BRIDGE, side)
+
+
+def leave(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the switches forget where a pod was
+    """Take the port away; the device goes with the pod's."""
+    _switch(pod.node).vsctl("del-port", _BRIDGE, f"veth{pod.number}")
 
 
 def carried(pod: Pod) -> Carried:
