@@ -31,8 +31,8 @@ class Children:
         finally:
             shell.run(["ip", "link", "del", parent], check=False)
 
-    def address(self, number: int) -> str:
-        """A pod's: counted from the bottom of the subnet."""
+    def address(self, node: Node, number: int) -> str:  # noqa: ARG002 - one subnet for all nodes
+        """From the one subnet that all nodes share: pods count from its bottom, nodes from its top."""
         return str(IPv4Network(self.subnet)[number])
 
     def serve_node(self, node: Node, parent: str) -> None:
