@@ -14,7 +14,7 @@ from weighbridge.shell import Deadline, Shell
 
 def ping(client: Shell, address: str, size: int = 56, count: int = 5, *options: str) -> bool:
     """Whether every one of `count` packets was answered, none of them split."""
-    command = ["ping", "-c", str(count), "-i", "0.002", "-W", "1", "-M", "do", "-s", str(size), *options, address]
+    command = ["ping", "-c", str(count), "-i", "0.002", "-W", "3", "-M", "do", "-s", str(size), *options, address]
     done = client.run(command, check=False, timeout=15)
     return done.ok and f" {count} received" in done.stdout
 

@@ -7,6 +7,7 @@ What the device between nodes is makes the network: VXLAN, Geneve, WireGuard.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weighbridge.hosts import Node, Pod, ip_batch
@@ -30,7 +31,7 @@ class Bridged:
         return str(node.mtu - self.overhead)
 
     def address(self, node: Node, number: int) -> str:
-        """The address of a pod: .0 is the node's device between nodes and .1 its bridge."""
+        """From the node's /24: .0 is its device between nodes and .1 its bridge."""
         return f"{self.subnet(node)}.{number + 1}"
 
     def mac(self, node: Node) -> str:
@@ -55,7 +56,7 @@ class Bridged:
         node.ip("neighbour", "add", gateway, "lladdr", self.mac(other), "dev", device, "nud", "permanent")
         node.ip("route", "add", f"{self.subnet(other)}.0/24", "via", gateway, "dev", device, "onlink")
 
-    def join(self, pod: Pod) -> None:
+    def join(self, pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG002 - the other nodes know the subnet already
         """Hang the pod on the node's bridge."""
         node, side, mtu = pod.node, f"veth{pod.number}", self.mtu(pod.node)
         # From its number, so that a neighbour that knew the address's last owner finds the next.

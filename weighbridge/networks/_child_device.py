@@ -31,8 +31,8 @@ class Children:
         finally:
             shell.run(["ip", "link", "del", parent], check=False)
 
-    def address(self, number: int) -> str:
-        """A pod's: counted from the bottom of the subnet."""
+    def address(self, node: Node, number: int) -> str:  # noqa: ARG002 - one subnet for all nodes
+        """From the one subnet that all nodes share: pods count from its bottom, nodes from its top."""
         return str(IPv4Network(self.subnet)[number])
 
     def serve_node(self, node: Node, parent: str) -> None:
@@ -44,8 +44,10 @@ class Children:
 
     def serve(self, pod: Pod, parent: str) -> None:
         """Give a pod a child as its eth0."""
-        inside = ("netns", pod.namespace, "mtu", str(pod.node.mtu))
-        pod.node.ip("link", "add", "link", parent, "name", "eth0", *inside, "type", *self.kind)
+        name = f"{self.kind[0]}{pod.number}"
+        # Under a name of its own first: older kernels refuse a second child called eth0, and one of a parent eth0.
+        pod.node.ip("link", "add", "link", parent, "name", name, "mtu", str(pod.node.mtu), "type", *self.kind)
+        pod.node.ip("link", "set", name, "netns", pod.namespace, "name", "eth0")
         pod.shell.run(["ip", "address", "add", f"{pod.address}/{self._bits}", "dev", "eth0"])
         pod.shell.run(["ip", "link", "set", "eth0", "up"])
 

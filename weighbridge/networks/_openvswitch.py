@@ -181,10 +181,20 @@ def unavailable(shell: Shell) -> str | None:
     return None
 
 
-def on_every(switches: Sequence[Switch], work: Callable[[Switch], None]) -> None:
-    """Do the same work for all nodes at once: most of it is waiting for daemons.
+def stand_up(switches: Sequence[Switch], furnish: Callable[[Switch, Sequence[Switch]], None]) -> None:
+    """Start all switches, join them to the link, and let `furnish` give each its bridges, knowing the others.
 
-    Raises what the first of them raised.
+    All nodes at once: most of it is waiting for daemons. Raises what the first of them raised.
     """
+
+    def stand(switch: Switch) -> None:
+        switch.start()
+        switch.open_tunnel_end()
+        furnish(switch, others[switch.namespace])
+
+    others = {switch.namespace: [other for other in switches if other is not switch] for switch in switches}
     with ThreadPoolExecutor(len(switches)) as pool:
-        list(pool.map(work, switches))
+        list(pool.map(stand, switches))
+    for switch in switches:
+        for other in others[switch.namespace]:
+            switch.meet(other)

@@ -40,6 +40,7 @@ DEVICE = "flannel.1"
 PACKAGES = ()
 SERVICES = True
 _PODS = Bridged("cni0", 0, OVERHEAD)
+address, join = _PODS.address, _PODS.join
 
 
 def unavailable(shell: Shell) -> str | None:
@@ -59,16 +60,6 @@ def wire(nodes: Sequence[Node]) -> None:
             if other is not node:
                 node.shell.run(["bridge", "fdb", "add", _PODS.mac(other), "dev", DEVICE, "dst", other.address, "self"])
                 _PODS.route(node, other, DEVICE)
-
-
-def address(node: Node, number: int) -> str:
-    """From the node's /24."""
-    return _PODS.address(node, number)
-
-
-def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the other nodes know the subnet already
-    """Hang the pod on the node's bridge."""
-    _PODS.join(pod)
 
 
 def carried(pod: Pod) -> Carried:

@@ -37,6 +37,7 @@ OVERHEAD = 50
 PACKAGES = ()
 SERVICES = True
 _PODS = Bridged("gnv0", 16, OVERHEAD)
+address, join = _PODS.address, _PODS.join
 
 
 def unavailable(shell: Shell) -> str | None:
@@ -55,16 +56,6 @@ def wire(nodes: Sequence[Node]) -> None:
                 node.ip("link", "add", device, *made)
                 _PODS.open_device(node, device)
                 _PODS.route(node, other, device)
-
-
-def address(node: Node, number: int) -> str:
-    """From the node's /24."""
-    return _PODS.address(node, number)
-
-
-def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the other nodes know the subnet already
-    """Hang the pod on the node's bridge."""
-    _PODS.join(pod)
 
 
 def carried(pod: Pod) -> Carried:

@@ -18,7 +18,6 @@ from weighbridge.networks import Carried, _link_end, device_carried
 from weighbridge.networks import no_evidence as evidence
 from weighbridge.networks import nothing_to_leave as leave
 from weighbridge.networks._child_device import Children
-from weighbridge.shell import Shell
 
 __all__ = [
     "OVERHEAD",
@@ -39,12 +38,8 @@ OVERHEAD = 0
 PACKAGES = ()
 SERVICES = False
 _CHILDREN = Children(("ipvlan", "mode", "l2"), "198.18.64.0/20")
+address, unavailable = _CHILDREN.address, _CHILDREN.unavailable
 _PARENT = "ipvlan-dev"
-
-
-def unavailable(shell: Shell) -> str | None:
-    """It needs the kernel's ipvlan devices."""
-    return _CHILDREN.unavailable(shell)
 
 
 def wire(nodes: Sequence[Node]) -> None:
@@ -53,11 +48,6 @@ def wire(nodes: Sequence[Node]) -> None:
         _link_end.attach(node, "ipvlan-link", _PARENT, _CHILDREN.subnet)
         node.ip("link", "set", _PARENT, "up")
         _CHILDREN.serve_node(node, _PARENT)
-
-
-def address(node: Node, number: int) -> str:  # noqa: ARG001 - one subnet for all nodes
-    """From the one subnet that all nodes share."""
-    return _CHILDREN.address(number)
 
 
 def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - pods find each other by ARP

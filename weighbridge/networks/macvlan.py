@@ -17,7 +17,6 @@ from weighbridge.networks import Carried, device_carried
 from weighbridge.networks import no_evidence as evidence
 from weighbridge.networks import nothing_to_leave as leave
 from weighbridge.networks._child_device import Children
-from weighbridge.shell import Shell
 
 __all__ = [
     "OVERHEAD",
@@ -38,22 +37,13 @@ OVERHEAD = 0
 PACKAGES = ()
 SERVICES = False
 _CHILDREN = Children(("macvlan", "mode", "bridge"), "198.18.48.0/20")
-
-
-def unavailable(shell: Shell) -> str | None:
-    """It needs the kernel's macvlan devices."""
-    return _CHILDREN.unavailable(shell)
+address, unavailable = _CHILDREN.address, _CHILDREN.unavailable
 
 
 def wire(nodes: Sequence[Node]) -> None:
     """Give each node a macvlan on its own device."""
     for node in nodes:
         _CHILDREN.serve_node(node, node.device)
-
-
-def address(node: Node, number: int) -> str:  # noqa: ARG001 - one subnet for all nodes
-    """From the one subnet that all nodes share."""
-    return _CHILDREN.address(number)
 
 
 def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - pods find each other by ARP

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from weighbridge.hosts import Node, Pod
 from weighbridge.networks import Carried, _openvswitch, _security_group
 from weighbridge.networks import missing_program as _missing_program
-from weighbridge.networks._openvswitch import OVERHEAD, Switch, on_every
+from weighbridge.networks._openvswitch import OVERHEAD, Switch, stand_up
 from weighbridge.shell import Shell
 
 __all__ = [
@@ -61,21 +61,14 @@ def unavailable(shell: Shell) -> str | None:
 
 def wire(nodes: Sequence[Node]) -> None:
     """Start a switch per node with br-int, br-tun and the chains that all ports share."""
-    switches = [_switch(node) for node in nodes]
+    stand_up([_switch(node) for node in nodes], _furnish)
 
-    def stand(switch: Switch) -> None:
-        switch.start()
-        switch.open_tunnel_end()
-        _integration_bridge(switch)
-        _tunnel_bridge(switch, [other for other in switches if other is not switch])
-        switch.give_node_a_port("br-int", "neutron0", f"198.18.47.{switch.node.number}/{_SUBNET_BITS}", f"tag={_VLAN}")
-        _filter(switch).install()
 
-    on_every(switches, stand)
-    for switch in switches:
-        for other in switches:
-            if other is not switch:
-                switch.meet(other)
+def _furnish(switch: Switch, others: Sequence[Switch]) -> None:
+    _integration_bridge(switch)
+    _tunnel_bridge(switch, others)
+    switch.give_node_a_port("br-int", "neutron0", f"198.18.47.{switch.node.number}/{_SUBNET_BITS}", f"tag={_VLAN}")
+    _filter(switch).install()
 
 
 def _integration_bridge(switch: Switch) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from weighbridge.hosts import Node, Pod
 from weighbridge.networks import Carried
-from weighbridge.networks._openvswitch import OVERHEAD, PACKAGES, Switch, on_every, unavailable
+from weighbridge.networks._openvswitch import OVERHEAD, PACKAGES, Switch, stand_up, unavailable
 
 __all__ = [
     "OVERHEAD",
@@ -41,27 +41,16 @@ _SUBNET_BITS = 20
 
 def wire(nodes: Sequence[Node]) -> None:
     """Start a switch per node and a tunnel between every two."""
-    switches = [_switch(node) for node in nodes]
-
-    def stand(switch: Switch) -> None:
-        switch.start()
-        switch.open_tunnel_end()
-        switch.add_bridge(_BRIDGE)
-        for other in switches:
-            if other.node is not switch.node:
-                name = f"vxlan{other.node.number}"
-                switch.add_tunnel(_BRIDGE, name, other, "options:key=1", "--", "set", "port", name, _PROTECTED)
-        node = f"198.18.31.{switch.node.number}/{_SUBNET_BITS}"
-        switch.give_node_a_port(_BRIDGE, "ovs0", node)
-
-    on_every(switches, stand)
-    for switch in switches:
-        for other in switches:
-            if other is not switch:
-                switch.meet(other)
+    stand_up([_switch(node) for node in nodes], _furnish)
 
 
-_PROTECTED = "other_config:protected=true"
+def _furnish(switch: Switch, others: Sequence[Switch]) -> None:
+    switch.add_bridge(_BRIDGE)
+    for other in others:
+        name = f"vxlan{other.node.number}"
+        protected = ("--", "set", "port", name, "other_config:protected=true")
+        switch.add_tunnel(_BRIDGE, name, other, "options:key=1", *protected)
+    switch.give_node_a_port(_BRIDGE, "ovs0", f"198.18.31.{switch.node.number}/{_SUBNET_BITS}")
 
 
 def address(node: Node, number: int) -> str:  # noqa: ARG001 - one subnet for all nodes

@@ -41,6 +41,7 @@ SERVICES = True
 _DEVICE = "wg0"
 _PORT = "51820"
 _PODS = Bridged("wgbr0", 32, OVERHEAD)
+address, join = _PODS.address, _PODS.join
 
 
 def unavailable(shell: Shell) -> str | None:
@@ -74,16 +75,6 @@ def _open(node: Node) -> str:
     _PODS.open_device(node, _DEVICE)
     _PODS.add_bridge(node)
     return node.shell.run(["wg", "show", _DEVICE, "public-key"]).stdout.strip()
-
-
-def address(node: Node, number: int) -> str:
-    """From the node's /24."""
-    return _PODS.address(node, number)
-
-
-def join(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the other nodes know the subnet already
-    """Hang the pod on the node's bridge."""
-    _PODS.join(pod)
 
 
 def carried(pod: Pod) -> Carried:
