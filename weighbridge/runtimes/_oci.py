@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from weighbridge import cgroups
 from weighbridge.errors import StandError
 from weighbridge.hosts import Pod
 from weighbridge.model import Limits
-from weighbridge.procfs import memory, processors, read, sockets
+from weighbridge.procfs import command_line, memory, processors, sockets
 from weighbridge.runtimes import Command, Files, _bundle, waits_on
 from weighbridge.shell import Deadline, Process, Shell
 
@@ -28,7 +27,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Container:
-    """A server under an OCI runtime whose command line is `runtime`, its global flags included."""
+    """A server under an OCI runtime: `kind` names it, `runtime` is its command line, global flags included."""
 
     kind: str
     name: str
@@ -104,45 +103,44 @@ class Container:
         cgroups.remove(self.cgroup)
 
 
-def start(
-    kind: str,
-    runtime: Sequence[str],
-    pod: Pod,
-    command: Command,
-    limits: Limits,
-    files: Files,
-    run_id: str,
-    up: Callable[[Container], bool],
-) -> Container:
-    """Start a container and wait until `up` says that the server runs.
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An OCI runtime: its name in this suite, the command that runs it, and what shows that the server runs."""
 
-    Raises StandError with what the runtime said when it ends first.
-    """
-    # Each start has a name of its own: nothing that a killed container left can be met again.
-    name = f"{command.workdir.rpartition('/')[2]}-{next(_numbers)}"
-    root, cgroup = f"/run/weighbridge/{run_id}/{kind}", cgroups.path_of(run_id, name)
-    argv = (*runtime, "--root", root)
-    bundle = _bundle.write(pod, command, limits, files, cgroup)
-    shell = pod.node.shell
-    process = shell.start([*command.pinned, *argv, "run", "--bundle", bundle, name])
-    container = Container(kind, name, argv, root, process, shell, files, cgroup)
+    kind: str
+    runtime: tuple[str, ...]
+    up: Callable[[Container], bool]
 
-    def started() -> bool:
-        if not process.running():
-            raise StandError(f"{kind} did not start the server: {process.said().strip() or 'it said nothing'}")
-        return up(container)
+    def start(self, pod: Pod, command: Command, limits: Limits, files: Files, run_id: str) -> Container:
+        """Start a container and wait until its server runs.
 
-    try:
-        Deadline(START_TIMEOUT).until(started, f"container {name}", interval=_INTERVAL)
-    except StandError:
-        container.stop()
-        raise
-    return container
+        Raises StandError with what the runtime said when it ends first.
+        """
+        # Each start has a name of its own: nothing that a killed container left can be met again.
+        name = f"{command.workdir.rpartition('/')[2]}-{next(_numbers)}"
+        root, cgroup = f"/run/weighbridge/{run_id}/{self.kind}", cgroups.path_of(run_id, name)
+        argv = (*self.runtime, "--root", root)
+        bundle = _bundle.write(pod, command, limits, files, cgroup)
+        shell = pod.node.shell
+        process = shell.start([*command.pinned, *argv, "run", "--bundle", bundle, name])
+        container = Container(self.kind, name, argv, root, process, shell, files, cgroup)
+
+        def started() -> bool:
+            if not process.running():
+                raise StandError(f"{self.kind} did not start the server: {process.said().strip() or 'it said nothing'}")
+            return self.up(container)
+
+        try:
+            Deadline(START_TIMEOUT).until(started, f"container {name}", interval=_INTERVAL)
+        except BaseException:
+            container.stop()
+            raise
+        return container
 
 
 def executes(container: Container) -> bool:
     """Whether the server's own program runs: until then every process in the cgroup bears the runtime's name."""
-    names = (read(Path(f"/proc/{pid}/cmdline")).partition("\0")[0] for pid in container.processes)
+    names = (command_line(pid)[0] for pid in container.processes)
     return any(name and name != container.kind for name in names)
 
 

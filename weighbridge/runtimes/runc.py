@@ -29,7 +29,7 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
 
     Raises StandError with what runc said when it ends first.
     """
-    return _oci.start(_NAME, [_NAME], pod, command, limits, files, run_id, _oci.executes)
+    return _oci.Engine(_NAME, (_NAME,), _oci.executes).start(pod, command, limits, files, run_id)
 
 
 def unproven(evidence: Mapping[str, str], limits: Limits) -> str | None:
