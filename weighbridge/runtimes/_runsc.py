@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weighbridge.errors import MissingToolError
+from weighbridge.runtimes import _probe
 from weighbridge.shell import LocalShell, Shell
 
 PLATFORMS = ("systrap", "kvm", "ptrace")
@@ -21,7 +22,6 @@ MODULE_VERSION = "v0.0.0-20250205023644-9414b50a5633"
 GO_TOOLCHAIN = "go1.23.12"
 """gVisor reads the goroutine's id at an offset that it knows of Go 1.22 and 1.23 alone; built by a later one it
 panics under load."""
-PROBE_TIMEOUT = 5.0
 BUILD_TIMEOUT = 1800.0
 _MODULE = "gvisor.dev/gvisor/runsc"
 
@@ -48,7 +48,7 @@ def find(shell: Shell) -> Runsc | str:
     if not candidates:
         return "runsc is not installed; install it with: apt-get install runsc, or build it: weighbridge doctor --fetch"
     if candidates not in _known:
-        _known[candidates] = _probe(shell, candidates)
+        _known[candidates] = _found(shell, candidates)
     return _known[candidates]
 
 
@@ -59,7 +59,7 @@ def _candidates(shell: Shell) -> tuple[str, ...]:
     return (*sorted(found, key=_date, reverse=True), *([packaged] if packaged else []))
 
 
-def _probe(shell: Shell, candidates: tuple[str, ...]) -> Runsc | str:
+def _found(shell: Shell, candidates: tuple[str, ...]) -> Runsc | str:
     versions = {path: _version(shell, path) for path in candidates}
     refused: list[str] = []
     for path in sorted(candidates, key=lambda path: _date(versions[path]), reverse=True):
@@ -74,17 +74,12 @@ def _probe(shell: Shell, candidates: tuple[str, ...]) -> Runsc | str:
 
 def _refusal(shell: Shell, path: str, platform: str) -> str | None:
     """Why a container with a network does not start; None when it does, on a kernel that is not the host's."""
-    bundle = str(Path(__file__).with_name("_probe"))
-    flags = [f"--platform={platform}", "--network=sandbox", "--ignore-cgroups", "--root=/run/weighbridge/probe"]
-    name = f"probe-{platform}-{os.getpid()}"
-    done = shell.run([path, *flags, "run", "--bundle", bundle, name], timeout=PROBE_TIMEOUT, check=False)
-    if done.timed_out:
-        return f"no answer within {PROBE_TIMEOUT:g} s"
-    if not done.ok:
-        return (done.stderr.strip() or f"ended with {done.code}").splitlines()[-1]
-    if done.stdout == shell.run(["cat", "/proc/version"]).stdout:
+    version, words = _probe.version_seen(
+        shell, [path, f"--platform={platform}", "--network=sandbox", "--ignore-cgroups"]
+    )
+    if version and version == shell.run(["cat", "/proc/version"]).stdout.strip():
         return "the container saw the kernel of the host"
-    return None
+    return None if version else words
 
 
 def _version(shell: Shell, path: str) -> str:

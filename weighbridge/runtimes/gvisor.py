@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from weighbridge import cgroups
 from weighbridge.errors import StandError
@@ -20,13 +20,14 @@ from weighbridge.procfs import command_line, processors
 from weighbridge.runtimes import Command, Files, _oci, _runsc, waits_on
 from weighbridge.runtimes import no_caveat as caveat
 from weighbridge.runtimes._takeover import Taken, taken
-from weighbridge.shell import Process, Shell
+from weighbridge.shell import Deadline, Process, Shell
 
 __all__ = ["PACKAGES", "caveat", "fetch", "refuses", "start", "unavailable", "unproven"]
 
 PACKAGES = ("runsc",)
 _NAME = "gvisor"
 _SENTRY = "runsc-sandbox"
+_PATIENCE = 3.0
 
 
 def unavailable(shell: Shell) -> str | None:
@@ -116,7 +117,8 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
     own = pod.namespace != pod.node.name
     before = taken(pod, files, command.workdir) if own else None
     network = "sandbox" if own else "host"
-    engine = _oci.Engine(_NAME, (found.path, f"--platform={found.platform}", f"--network={network}"), _up)
+    up = partial(_up, patience=Deadline(_PATIENCE))
+    engine = _oci.Engine(_NAME, (found.path, f"--platform={found.platform}", f"--network={network}"), up)
     try:
         container = engine.start(pod, command, limits, files, run_id)
     except BaseException:
@@ -126,12 +128,12 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
     return _Sandbox(container, found, pod, command.workdir, before)
 
 
-def _up(container: _oci.Container) -> bool:
+def _up(container: _oci.Container, patience: Deadline) -> bool:
     """The sandbox runs long before its application: only runsc's own record tells when that was started."""
     if saved := container.files.read(f"{container.root}/{container.name}_sandbox:{container.name}.state"):
         return '"status":"running"' in saved.replace(" ", "")
-    # A runsc that keeps its record elsewhere is asked, which costs a process.
-    return _sentry(container) is not None and container.state()["status"] == "running"
+    # A runsc that keeps its record elsewhere is asked, which costs a process each time.
+    return patience.expired and _sentry(container) is not None and container.state()["status"] == "running"
 
 
 def _sentry(container: _oci.Container) -> int | None:
