@@ -18,12 +18,15 @@ from weighbridge.procfs import read
 from weighbridge.shell import Deadline
 
 ROOT = Path("/sys/fs/cgroup")
+NAME = "weighbridge"
+"""The cgroup below the root of every hierarchy under which every run has its own."""
 STOP_TIMEOUT = 2.0
 CPU_PERIOD_US = 100_000
 """The CFS period that Kubernetes uses."""
 _UNLIMITED = 2**60
 """Version 1 prints the largest page-aligned number for no limit."""
 _CONTROLLERS = ("cpu", "memory")
+_ATTEMPTS = 5
 _SHARES = range(2, 262144 + 1)
 
 
@@ -44,9 +47,25 @@ def unavailable() -> str | None:
     return None
 
 
+def hierarchies() -> list[Path]:
+    """The root of every mounted hierarchy: the only one of version 2, or each of version 1.
+
+    A second name of a hierarchy (cpu for cpu,cpuacct) is a link to it and not counted.
+    """
+    if (ROOT / "cgroup.procs").exists():
+        return [ROOT]
+    folders = sorted(ROOT.iterdir()) if ROOT.is_dir() else []
+    return [folder for folder in folders if not folder.is_symlink() and (folder / "cgroup.procs").exists()]
+
+
+def subtree(folder: Path) -> list[Path]:
+    """A cgroup's folder in one hierarchy and all below it, deepest first: the order in which they can be removed."""
+    return sorted(folder.glob("**/"), key=lambda path: len(path.parts), reverse=True) if folder.exists() else []
+
+
 def path_of(run_id: str, name: str) -> str:
     """The cgroup of a sandbox, as every hierarchy names it."""
-    return f"/weighbridge/{run_id}/{name}"
+    return f"/{NAME}/{run_id}/{name}"
 
 
 def limits_text(cpu: float | None, memory: float | None) -> str:
@@ -96,12 +115,27 @@ def limits_in_force(path: str) -> str:
     return limits_text(cpu, memory if memory and memory < _UNLIMITED else None)
 
 
+def reserve(path: str) -> None:
+    """Make what is above a sandbox's cgroup in every hierarchy, before a runtime makes the cgroup itself.
+
+    Runs on one machine share the uppermost folder, and the last to end removes it: a runtime that was just about
+    to make its own below would fail. What cannot be made here, the runtime will complain of.
+    """
+    for hierarchy in hierarchies():
+        folder = (hierarchy / path[1:]).parent
+        for _ in range(_ATTEMPTS):
+            with suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                break
+
+
 def make(path: str, limits: Limits) -> None:
     """Make a cgroup with limits on CPU and memory.
 
     Raises StandError when the kernel refuses; the caller removes it.
     """
     settings = _settings(limits)
+    reserve(path)
     try:
         for controller in _CONTROLLERS:
             folder = _folder(path, controller)
@@ -156,14 +190,12 @@ def remove(path: str) -> None:
 
     A cgroup stays busy until its last process is reaped, which may be a moment after it was killed.
     """
-    tops = [hierarchy / path[1:] for hierarchy in (ROOT, *(f for f in ROOT.iterdir() if f.is_dir()))]
+    tops = [hierarchy / path[1:] for hierarchy in hierarchies()]
 
     def gone() -> bool:
-        for top in tops:
-            below = sorted(top.glob("**/"), key=lambda folder: len(folder.parts), reverse=True)
-            for folder in (*below, top):
-                with suppress(OSError):
-                    folder.rmdir()
+        for folder in (folder for top in tops for folder in subtree(top)):
+            with suppress(OSError):
+                folder.rmdir()
         return not any(top.exists() for top in tops)
 
     with suppress(StandError):

@@ -122,6 +122,7 @@ class Engine:
         argv = (*self.runtime, "--root", root)
         bundle = _bundle.write(pod, command, limits, files, cgroup)
         shell = pod.node.shell
+        cgroups.reserve(cgroup)
         process = shell.start([*command.pinned, *argv, "run", "--bundle", bundle, name])
         container = Container(self.kind, name, argv, root, process, shell, files, cgroup)
 

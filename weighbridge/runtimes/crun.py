@@ -16,10 +16,12 @@ from weighbridge.errors import StandError
 from weighbridge.hosts import Pod
 from weighbridge.model import Limits
 from weighbridge.runtimes import Command, Files, _oci, _probe
+from weighbridge.runtimes import keeps_all as refuses
 from weighbridge.runtimes import no_caveat as caveat
+from weighbridge.runtimes import nothing_to_fetch as fetch
 from weighbridge.shell import Shell
 
-__all__ = ["PACKAGES", "caveat", "start", "unavailable", "unproven"]
+__all__ = ["PACKAGES", "caveat", "fetch", "refuses", "start", "unavailable", "unproven"]
 
 PACKAGES = ("crun",)
 _NAME = "crun"

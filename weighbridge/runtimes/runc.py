@@ -8,10 +8,12 @@ from weighbridge import cgroups
 from weighbridge.hosts import Pod
 from weighbridge.model import Limits
 from weighbridge.runtimes import Command, Files, _oci
+from weighbridge.runtimes import keeps_all as refuses
 from weighbridge.runtimes import no_caveat as caveat
+from weighbridge.runtimes import nothing_to_fetch as fetch
 from weighbridge.shell import Shell
 
-__all__ = ["PACKAGES", "caveat", "start", "unavailable", "unproven"]
+__all__ = ["PACKAGES", "caveat", "fetch", "refuses", "start", "unavailable", "unproven"]
 
 PACKAGES = ("runc",)
 _NAME = "runc"
