@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,17 +78,11 @@ def test_overhead_outside_the_limits_is_refused(site: lab.Lab) -> None:
     outside = Limits(cpu=1.0, sandbox_overhead="outside")
 
     def reason_for(runtime: str) -> str | None:
-        return unavailable(
-            site, type(cell)(**{**fields(cell), "axes": {**cell.axes, "runtime": runtime}, "limits": outside})
-        )
+        return unavailable(site, replace(cell, axes={**cell.axes, "runtime": runtime}, limits=outside))
 
     assert "cannot keep its overhead outside" in str(reason_for("gvisor"))
     if registry.find("runtimes", "runc").unavailable(site.shell()) is None:
         assert reason_for("runc") is None
-
-
-def fields(record: object) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
 def test_newest_runsc_is_tried_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
