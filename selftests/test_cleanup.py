@@ -7,23 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from weighbridge.cleanup import CGROUPS, leftovers, remove
+from weighbridge import cgroups
+from weighbridge.cleanup import Leftover, leftovers, remove, remove_all
 from weighbridge.errors import InfrastructureError
 
-HIERARCHY = next((path for path in (CGROUPS / "cpu", CGROUPS) if (path / "cgroup.procs").exists()), None)
+CONTAINER = "weighbridge/{run}/pod1-runc-qperf-19765-1"
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    """A cgroup of this test alone, used as if it were the root of every hierarchy."""
-    if HIERARCHY is None or not os.access(HIERARCHY, os.W_OK):
-        pytest.skip("no cgroup may be made here")
-    path = HIERARCHY / f"selftest-{os.getpid()}"
-    path.mkdir()
-    yield path
-    for folder in sorted((p for p in path.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
+def roots() -> Iterator[list[Path]]:
+    """Two cgroups of this test alone, used as if they were the roots of two hierarchies."""
+    within = cgroups.ROOT / "cpu" if cgroups.version() == 1 else cgroups.ROOT
+    if cgroups.unavailable():
+        pytest.skip(str(cgroups.unavailable()))
+    top = within / f"selftest-{os.getpid()}"
+    found = [top / "one", top / "two"]
+    for root in found:
+        root.mkdir(parents=True)
+    yield found
+    for folder in cgroups.subtree(top):
         folder.rmdir()
-    path.rmdir()
 
 
 @pytest.fixture
@@ -34,71 +37,160 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_removes_only_what_is_left_of_dead_runs(root: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    """Empty cgroups of a run go; those with a process, and whatever else lies beside them, stay."""
-    for name in ("weighbridge/gone/wb-gone-1", "cpu/weighbridge/gone/wb-gone-1", "weighbridge/alive/wb-alive-1"):
-        (root / name).mkdir(parents=True)
-    (root / "somebody/else").mkdir(parents=True)
-    (root / "weighbridge/alive/wb-alive-1/cgroup.procs").write_text(str(sleeper.pid))
-    found = leftovers(root)
-    assert [leftover.run for leftover in found] == ["gone"]  # one line, in two hierarchies
-    assert len(found[0].tops) == 2
+def folders(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir() and not path.is_symlink()}
+
+
+def make(root: Path, run: str) -> Path:
+    folder = root / CONTAINER.format(run=run)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_removes_what_dead_runs_left_in_every_hierarchy(roots: list[Path]) -> None:
+    """The empty cgroups of a run go, wherever it had some, and the folder of all runs with the last of them."""
+    for root in roots:
+        (make(root, "gone") / "below").mkdir()
+    (found,) = leftovers(roots)
+    assert (found.run, len(found.tops)) == ("gone", 2)
+    remove(found)
+    assert [folders(root) for root in roots] == [set(), set()]
+
+
+def test_run_in_use_in_one_hierarchy_stays_in_all(roots: list[Path], sleeper: subprocess.Popen[bytes]) -> None:
+    """A process in any cgroup of a run keeps all of them, and those of another run go nevertheless."""
+    for run in ("alive", "gone"):
+        for root in roots:
+            make(root, run)
+    (roots[1] / CONTAINER.format(run="alive") / "cgroup.procs").write_text(str(sleeper.pid))
+    (found,) = leftovers(roots)
+    assert found.run == "gone"
+    remove(found)
+    assert all(folders(root) == {"weighbridge", "weighbridge/alive", CONTAINER.format(run="alive")} for root in roots)
+    sleeper.kill()
+    sleeper.wait()
+
+
+# What lies beside the leftovers and is none, below the root of a hierarchy.
+DECOYS = (
+    "Weighbridge/gone/pod1",
+    "weighbridge2/gone/pod1",
+    "weighbridge-old/gone",
+    "weighbridge.slice/gone/pod1",
+    "xweighbridge/gone",
+    "weigh/bridge",
+    "user.slice/weighbridge/gone/pod1",
+    "system.slice/weighbridge/gone",
+    "kubepods/burstable/weighbridge/gone",
+    "docker/weighbridge",
+    "machine.slice/gone/weighbridge",
+    "init.scope",
+    "gone/weighbridge",
+    "gone/pod1",
+    "run/weighbridge/gone",
+)
+
+
+def test_everything_else_stays(roots: list[Path], tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
+    """Twenty things that look like leftovers and are none, cgroups, folders and links, are there afterwards."""
+    root = roots[0]
+    make(root, "gone")
+    for decoy in DECOYS:
+        (root / decoy).mkdir(parents=True)
+    elsewhere = tmp_path / "weighbridge/gone/pod1"  # a folder of that name that is no cgroup
+    elsewhere.mkdir(parents=True)
+    foreign = make(root, "foreign")  # another user's run
+    os.chown(foreign, 65534, 65534)
+    mixed = make(root, "mixed")  # ours, with a cgroup of another user in it
+    (mixed / "theirs").mkdir()
+    os.chown(mixed / "theirs", 65534, 65534)
+    busy = make(root, "busy")  # a live one's
+    (busy / "cgroup.procs").write_text(str(sleeper.pid))
+    starting = make(root, "starting")  # a run that is about to start a container
+    processes = tmp_path / "proc"
+    for pid, line in enumerate(
+        (
+            "python3\0_init.py\0/run/weighbridge/starting\0",
+            "python3\0_init.py\0/run/weighbridge/gone-2\0",  # of a longer name
+            "python3\0_init.py\0/run/weighbridge/gone.old\0",
+            "vi\0weighbridge/gone/notes\0",  # of another folder
+        ),
+        start=1,
+    ):
+        (processes / str(pid)).mkdir(parents=True)
+        (processes / str(pid) / "cmdline").write_text(line)
+
+    found = leftovers(roots, processes)
     for leftover in found:
         remove(leftover)
-    left = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_dir()}
-    assert left == {
-        "weighbridge",
-        "weighbridge/alive",
-        "weighbridge/alive/wb-alive-1",
-        "cpu",
-        "somebody",
-        "somebody/else",
-    }
+
+    assert [leftover.run for leftover in found] == ["gone"]
+    left = folders(root)
+    assert not any(path.startswith("weighbridge/gone") for path in left)
+    assert left >= set(DECOYS)
+    assert elsewhere.is_dir()
+    assert all(path.is_dir() for path in (foreign, mixed / "theirs", busy, starting))
     sleeper.kill()
     sleeper.wait()
 
 
-def test_run_in_use_in_one_hierarchy_stays_in_all(root: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    """A process in any cgroup of a run keeps all of them."""
-    for name in ("weighbridge/half/c", "cpu/weighbridge/half/c"):
-        (root / name).mkdir(parents=True)
-    (root / "cpu/weighbridge/half/c/cgroup.procs").write_text(str(sleeper.pid))
-    assert leftovers(root) == []
-    sleeper.kill()
-    sleeper.wait()
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """Neither a link that is called as our folder nor one inside it leads to anything being removed."""
+    (tmp_path / "real/weighbridge/gone").mkdir(parents=True)
+    (tmp_path / "real/weighbridge/gone/cgroup.procs").touch()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/weighbridge").symlink_to(tmp_path / "real/weighbridge")
+    (tmp_path / "inner/weighbridge").mkdir(parents=True)
+    (tmp_path / "inner/weighbridge/gone").symlink_to(tmp_path / "real/weighbridge/gone")
+    assert leftovers([tmp_path / "linked", tmp_path / "inner"]) == []
 
 
-def test_run_about_to_start_a_container_stays(root: Path, tmp_path: Path) -> None:
-    """A cgroup stays while a process of its lab lives, empty or not; the run of a longer name shields nothing."""
-    (root / "weighbridge/run-1/c").mkdir(parents=True)
-    (root / "weighbridge/run/c").mkdir(parents=True)
-    (tmp_path / "7").mkdir()
-    (tmp_path / "7/cmdline").write_bytes(b"python3\0_init.py\0/run/weighbridge/run-1\0")
-    assert [leftover.run for leftover in leftovers(root, tmp_path)] == ["run"]
-
-
-def test_process_that_came_in_meanwhile(root: Path, sleeper: subprocess.Popen[bytes]) -> None:
+def test_process_that_came_in_meanwhile(roots: list[Path], sleeper: subprocess.Popen[bytes]) -> None:
     """A cgroup that is taken between listing and removing stays, and the error names it."""
-    folder = root / "weighbridge/late/c"
-    folder.mkdir(parents=True)
-    (found,) = leftovers(root)
+    folder = make(roots[0], "late")
+    (found,) = leftovers(roots)
     (folder / "cgroup.procs").write_text(str(sleeper.pid))
-    with pytest.raises(InfrastructureError, match=r"weighbridge/late/c cannot be removed"):
+    with pytest.raises(InfrastructureError, match=r"weighbridge/late/.+ cannot be removed"):
         remove(found)
     sleeper.kill()
     sleeper.wait()
 
 
-def test_second_name_of_a_hierarchy_counts_once(tmp_path: Path) -> None:
-    """A hierarchy that is linked under another name holds no second folder of a run."""
-    folder = tmp_path / "cpu,cpuacct/weighbridge/gone"
-    folder.mkdir(parents=True)
-    (folder / "cgroup.procs").touch()
+def test_what_cannot_be_removed_keeps_nobody_from_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start of a run is not ended by a leftover that the kernel will not let go."""
+    tried = []
+
+    def refuse(leftover: Leftover) -> None:
+        tried.append(leftover.run)
+        raise InfrastructureError("busy")
+
+    found = [Leftover("first", (), ()), Leftover("second", (), ())]
+    monkeypatch.setattr("weighbridge.cleanup.leftovers", lambda: found)
+    monkeypatch.setattr("weighbridge.cleanup.remove", refuse)
+    remove_all()
+    assert tried == ["first", "second"]
+
+
+def test_second_name_of_a_hierarchy_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hierarchy that is linked under another name is the same one."""
+    (tmp_path / "cpu,cpuacct").mkdir()
+    (tmp_path / "cpu,cpuacct/cgroup.procs").touch()
     (tmp_path / "cpu").symlink_to("cpu,cpuacct")
-    (found,) = leftovers(tmp_path)
-    assert found.tops == (folder,)
+    (tmp_path / "no-hierarchy").mkdir()
+    monkeypatch.setattr(cgroups, "ROOT", tmp_path)
+    assert cgroups.hierarchies() == [tmp_path / "cpu,cpuacct"]
+
+
+def test_version_2_has_one_hierarchy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies below somebody's slice is never taken for a hierarchy of version 1."""
+    (tmp_path / "user.slice/weighbridge/gone").mkdir(parents=True)
+    for folder in (tmp_path, tmp_path / "user.slice", tmp_path / "user.slice/weighbridge/gone"):
+        (folder / "cgroup.procs").touch()
+    monkeypatch.setattr(cgroups, "ROOT", tmp_path)
+    assert cgroups.hierarchies() == [tmp_path]
+    assert leftovers() == []
 
 
 def test_nothing_there(tmp_path: Path) -> None:
     """Without cgroups there is nothing to remove."""
-    assert leftovers(tmp_path) == []
+    assert leftovers([tmp_path]) == []

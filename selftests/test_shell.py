@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -98,6 +99,21 @@ def test_process_says_what_it_wrote_and_stops() -> None:
 
     assert not process.running()
     process.stop()
+
+
+def test_atomic_write_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    """The temporary file of a dead writer goes with the next write; a living one's, and any other file, stay."""
+    target = tmp_path / "run.json"
+    (tmp_path / ".run.json.1").write_text("half")
+    decoys = [tmp_path / name for name in (".run.json.bak", ".run.json", ".other.json.1", "run.json.1", "..run.json.1")]
+    for decoy in decoys:
+        decoy.write_text("somebody's")
+    with (tmp_path / ".run.json.2").open("w") as living:
+        fcntl.flock(living, fcntl.LOCK_EX)
+        write_atomically(target, "new")
+
+    assert target.read_text() == "new"
+    assert {path.name for path in tmp_path.iterdir()} == {"run.json", ".run.json.2", *(path.name for path in decoys)}
 
 
 def test_atomic_write_keeps_the_old_file_when_killed(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Control groups of sandboxes, in both versions: made, read back, removed.
 
 A cgroup is named by its path below every hierarchy, `/weighbridge/<run id>/<sandbox>`, which is also how
-runc takes it. In version 1 the controllers have hierarchies of their own; in version 2 there is one.
+OCI runtimes take it. In version 1 the controllers have hierarchies of their own; in version 2 there is one.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,12 +18,16 @@ from weighbridge.procfs import read
 from weighbridge.shell import Deadline
 
 ROOT = Path("/sys/fs/cgroup")
+NAME = "weighbridge"
+"""The cgroup below the root of every hierarchy under which every run has its own."""
 STOP_TIMEOUT = 2.0
 CPU_PERIOD_US = 100_000
 """The CFS period that Kubernetes uses."""
 _UNLIMITED = 2**60
 """Version 1 prints the largest page-aligned number for no limit."""
 _CONTROLLERS = ("cpu", "memory")
+_ATTEMPTS = 5
+_SHARES = range(2, 262144 + 1)
 
 
 def version() -> int | None:
@@ -41,9 +47,25 @@ def unavailable() -> str | None:
     return None
 
 
+def hierarchies() -> list[Path]:
+    """The root of every mounted hierarchy: the only one of version 2, or each of version 1.
+
+    A second name of a hierarchy (cpu for cpu,cpuacct) is a link to it and not counted.
+    """
+    if (ROOT / "cgroup.procs").exists():
+        return [ROOT]
+    folders = sorted(ROOT.iterdir()) if ROOT.is_dir() else []
+    return [folder for folder in folders if not folder.is_symlink() and (folder / "cgroup.procs").exists()]
+
+
+def subtree(folder: Path) -> list[Path]:
+    """A cgroup's folder in one hierarchy and all below it, deepest first: the order in which they can be removed."""
+    return sorted(folder.glob("**/"), key=lambda path: len(path.parts), reverse=True) if folder.exists() else []
+
+
 def path_of(run_id: str, name: str) -> str:
     """The cgroup of a sandbox, as every hierarchy names it."""
-    return f"/weighbridge/{run_id}/{name}"
+    return f"/{NAME}/{run_id}/{name}"
 
 
 def limits_text(cpu: float | None, memory: float | None) -> str:
@@ -51,6 +73,32 @@ def limits_text(cpu: float | None, memory: float | None) -> str:
     words = [f"cpu {cpu:g}"] if cpu is not None else []
     words += [f"memory {int(memory)}"] if memory is not None else []
     return " ".join(words) or "none"
+
+
+def shares(cpu: float) -> int:
+    """The CPU shares of a request, in CPUs, as Kubernetes writes them: 1024 for one CPU, between 2 and 262144."""
+    return min(max(int(cpu * 1000) * 1024 // 1000, _SHARES.start), _SHARES.stop - 1)
+
+
+def weights_for(request: float) -> set[str]:
+    """What `weight_in_force` may say of a CPU request.
+
+    Version 2 has weights from 1 to 10000 for shares from 2 to 262144. Runtimes convert in two ways: linearly
+    (`1 + (shares - 2) * 9999 / 262142`), and, since runc 1.3.2 and crun 1.23, along a curve that gives the default of
+    the one for the default of the other (`10 ^ ((log2(shares)² + 125 * log2(shares)) / 612 - 7 / 34)`, rounded up).
+    """
+    asked = shares(request)
+    if version() == 1:
+        return {f"cpu.shares {asked}"}
+    exponent = math.log2(asked)
+    curved = math.ceil(10 ** ((exponent**2 + 125 * exponent) / 612 - 7 / 34))
+    return {f"cpu.weight {1 + (asked - 2) * 9999 // 262142}", f"cpu.weight {curved}"}
+
+
+def weight_in_force(path: str) -> str:
+    """The cgroup's part of a busy machine, read back from the kernel: `cpu.shares 512`, `cpu.weight 20`."""
+    name = "cpu.shares" if version() == 1 else "cpu.weight"
+    return f"{name} {read(_folder(path, 'cpu') / name).strip()}"
 
 
 def limits_in_force(path: str) -> str:
@@ -67,12 +115,27 @@ def limits_in_force(path: str) -> str:
     return limits_text(cpu, memory if memory and memory < _UNLIMITED else None)
 
 
+def reserve(path: str) -> None:
+    """Make what is above a sandbox's cgroup in every hierarchy, before a runtime makes the cgroup itself.
+
+    Runs on one machine share the uppermost folder, and the last to end removes it: a runtime that was just about
+    to make its own below would fail. What cannot be made here, the runtime will complain of.
+    """
+    for hierarchy in hierarchies():
+        folder = (hierarchy / path[1:]).parent
+        for _ in range(_ATTEMPTS):
+            with suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                break
+
+
 def make(path: str, limits: Limits) -> None:
     """Make a cgroup with limits on CPU and memory.
 
     Raises StandError when the kernel refuses; the caller removes it.
     """
     settings = _settings(limits)
+    reserve(path)
     try:
         for controller in _CONTROLLERS:
             folder = _folder(path, controller)
@@ -115,19 +178,24 @@ def processes(path: str) -> list[int]:
     return sorted({int(word) for folder in folders for word in read(folder / "cgroup.procs").split()})
 
 
+def kill(path: str) -> None:
+    """Kill every process in a cgroup and in those below it; does not wait for their end."""
+    for pid in processes(path):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 def remove(path: str) -> None:
     """Remove a cgroup, those below it, and the folders above it as far as they are empty.
 
     A cgroup stays busy until its last process is reaped, which may be a moment after it was killed.
     """
-    tops = [hierarchy / path[1:] for hierarchy in (ROOT, *(f for f in ROOT.iterdir() if f.is_dir()))]
+    tops = [hierarchy / path[1:] for hierarchy in hierarchies()]
 
     def gone() -> bool:
-        for top in tops:
-            below = sorted(top.glob("**/"), key=lambda folder: len(folder.parts), reverse=True)
-            for folder in (*below, top):
-                with suppress(OSError):
-                    folder.rmdir()
+        for folder in (folder for top in tops for folder in subtree(top)):
+            with suppress(OSError):
+                folder.rmdir()
         return not any(top.exists() for top in tops)
 
     with suppress(StandError):

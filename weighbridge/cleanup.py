@@ -1,20 +1,23 @@
 """What a killed run may leave: empty cgroup folders, the one thing that does not die with its lab.
 
-A runtime makes its cgroups in the machine's own hierarchies, as `weighbridge/<run id>/<container>`; the
-kernel keeps them when the run is killed. Nothing else is looked at, and nothing that is in use is touched.
+A runtime makes its cgroups in the machine's own hierarchies, as `weighbridge/<run id>/<sandbox>`; the kernel keeps
+them when the run is killed. Nothing else is looked at, and nothing is touched that is in use, belongs to another
+user, or lies anywhere but directly below a hierarchy's root.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from weighbridge import cgroups
 from weighbridge.errors import InfrastructureError
 
-CGROUPS = Path("/sys/fs/cgroup")
-_NAME = "weighbridge"
+_PROCESSES = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,25 +30,26 @@ class Leftover:
     """The folder of the run in each hierarchy."""
 
 
-def leftovers(root: Path = CGROUPS, processes: Path = Path("/proc")) -> list[Leftover]:
-    """Every run whose cgroups hold no process and of which no process is left on this machine."""
+def leftovers(hierarchies: Sequence[Path] | None = None, processes: Path = _PROCESSES) -> list[Leftover]:
+    """Every run whose cgroups hold no process and of which no process is left on this machine.
+
+    Looks into every mounted hierarchy unless told which.
+    """
     by_run: dict[str, list[Path]] = {}
-    # A second name of a hierarchy (cpu for cpu,cpuacct) is a link to it.
-    hierarchies = (path for path in sorted(root.glob(f"*/{_NAME}")) if not path.parent.is_symlink())
-    for top in (root / _NAME, *hierarchies):
-        for folder in (path for path in top.glob("*") if path.is_dir() and not path.is_symlink()):
-            by_run.setdefault(folder.name, []).append(folder)
+    for hierarchy in cgroups.hierarchies() if hierarchies is None else hierarchies:
+        above = hierarchy / cgroups.NAME
+        if _ours(above):
+            for folder in filter(_ours, above.iterdir()):
+                by_run.setdefault(folder.name, []).append(folder)
+    # Reading what every process was started as is worth it only where something is to be removed.
+    alive = _command_lines(processes) if by_run else []
     found = []
-    alive = _command_lines(processes)
     for run, tops in sorted(by_run.items()):
         # A lab's own processes name its folder; a container about to start is in no cgroup yet.
-        if any(re.search(rf"/run/{_NAME}/{re.escape(run)}(?![\w.-])", line) for line in alive):
+        if any(re.search(rf"/run/{cgroups.NAME}/{re.escape(run)}(?![\w.-])", line) for line in alive):
             continue
-        folders: list[Path] = []
-        for top in tops:
-            folders += sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: len(p.parts), reverse=True)
-            folders.append(top)
-        if not any(_processes_in(path) for path in folders):
+        folders = [folder for top in tops for folder in cgroups.subtree(top)]
+        if all(map(_ours, folders)) and not any(_processes_in(path) for path in folders):
             found.append(Leftover(run, tuple(folders), tuple(tops)))
     return found
 
@@ -63,9 +67,25 @@ def remove(leftover: Leftover) -> None:
             continue
         except OSError as error:
             raise InfrastructureError(f"{folder} cannot be removed: {error.strerror}") from error
-    for above in {top.parent for top in leftover.tops if top.parent.is_dir()}:
-        if not any(path.is_dir() for path in above.iterdir()) and not _processes_in(above):
+    for above in {top.parent for top in leftover.tops}:
+        # Another run may have its cgroup there, or be about to: then the kernel refuses.
+        with suppress(OSError):
             above.rmdir()
+
+
+def remove_all() -> None:
+    """Remove what killed runs have left; what cannot be removed stays for `weighbridge cleanup` to tell."""
+    for leftover in leftovers():
+        with suppress(InfrastructureError):
+            remove(leftover)
+
+
+def _ours(folder: Path) -> bool:
+    """Whether it is a folder, and no link to one, that this user made."""
+    try:
+        return folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.geteuid()
+    except OSError:  # it went meanwhile
+        return False
 
 
 def _processes_in(folder: Path) -> str:

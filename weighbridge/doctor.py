@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -86,6 +87,21 @@ def _in_a_lab() -> list[Finding]:
                 packages = module.PACKAGES if reason and "not installed" in reason else ()
                 found.append(Finding(kind[:-1], key, reason is None, reason or "usable", packages))
     return found
+
+
+def fetch() -> Iterator[str]:
+    """Bring what runtimes need and no package holds into the user's cache; one line per runtime that needs something.
+
+    A runtime that cannot be served does not keep the others from it.
+    """
+    for key in registry.keys("runtimes"):
+        try:
+            brought = registry.find("runtimes", key).fetch()
+        except InfrastructureError as error:
+            yield f"{key}: not fetched: {' '.join(str(error).split())}"
+        else:
+            if brought:
+                yield f"{key}: {brought}"
 
 
 def install_command(findings: list[Finding]) -> str | None:

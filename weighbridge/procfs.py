@@ -41,6 +41,11 @@ def processors(pid: int) -> str:
     return found[1] if found else ""
 
 
+def command_line(pid: int) -> tuple[str, ...]:
+    """What a process was started as; one empty word for one that is gone, or is becoming another."""
+    return tuple(read(Path(f"/proc/{pid}/cmdline")).rstrip("\0").split("\0"))
+
+
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
     """CPU time of the whole machine since it started, in clock ticks: all of it, and what was stolen from it."""

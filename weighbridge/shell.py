@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
 import shutil
 import signal
@@ -214,13 +216,41 @@ def find_program(shell: Shell, names: Sequence[str], package: str | None) -> str
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write to a temporary name, fsync, rename: a reader sees the old file or the whole new one."""
+    """Write to a temporary name, fsync, rename: a reader sees the old file or the whole new one.
+
+    What a writer that was killed left under a temporary name of this file is removed. A writer holds a lock on its
+    own for as long as it lives, so that nobody takes it for such a one.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        if other.suffix[1:].isdecimal() and other != temporary:
+            _remove_abandoned(other)
     try:
-        with temporary.open("w", encoding="utf-8") as stream:
+        with _locked(temporary) as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
+            temporary.replace(path)
+    except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+def _locked(temporary: Path) -> IO[str]:
+    """The file, empty, and locked while it still has this name."""
+    while True:
+        stream = temporary.open("a", encoding="utf-8")
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        try:
+            if temporary.stat().st_ino == os.fstat(stream.fileno()).st_ino:
+                stream.truncate(0)
+                return stream
+        except FileNotFoundError:
+            pass
+        stream.close()
+
+
+def _remove_abandoned(temporary: Path) -> None:
+    with suppress(OSError), temporary.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        temporary.unlink()

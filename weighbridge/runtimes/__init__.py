@@ -70,6 +70,16 @@ class Runtime(Protocol):
     def unavailable(self, shell: Shell) -> str | None:
         """Why it cannot run where `shell` runs; None when it can."""
 
+    def refuses(self, limits: Limits) -> str | None:
+        """Which of the limits it cannot keep by its nature, in one line; None when it keeps them all."""
+
+    def fetch(self) -> str | None:
+        """Bring what cannot be installed as a package into the user's cache; what that was, None when nothing.
+
+        Only ever called on an explicit demand, never by a run.
+        Raises MissingToolError naming what it needs for that, CommandError when it goes wrong.
+        """
+
     def start(self, pod: Pod, command: Command, limits: Limits, files: Files, run_id: str) -> Sandbox:
         """Start `command` in the pod's network namespace."""
 
@@ -82,6 +92,16 @@ class Runtime(Protocol):
 
 def no_caveat(evidence: Mapping[str, str]) -> str | None:  # noqa: ARG001 - a runtime's `caveat`
     """Its figures are those of the machine."""
+    return None
+
+
+def keeps_all(limits: Limits) -> str | None:  # noqa: ARG001 - a runtime's `refuses`
+    """It has no processes of its own that a limit could leave out."""
+    return None
+
+
+def nothing_to_fetch() -> str | None:
+    """Packages bring all that it needs."""
     return None
 
 

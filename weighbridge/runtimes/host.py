@@ -9,10 +9,12 @@ from weighbridge.hosts import Pod
 from weighbridge.model import Limits
 from weighbridge.procfs import descendants, memory, processors, sockets
 from weighbridge.runtimes import Command, Files, waits_on
+from weighbridge.runtimes import keeps_all as refuses
 from weighbridge.runtimes import no_caveat as caveat
+from weighbridge.runtimes import nothing_to_fetch as fetch
 from weighbridge.shell import Process, Shell
 
-__all__ = ["PACKAGES", "caveat", "start", "unavailable", "unproven"]
+__all__ = ["PACKAGES", "caveat", "fetch", "refuses", "start", "unavailable", "unproven"]
 
 PACKAGES = ()
 

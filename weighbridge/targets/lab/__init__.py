@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weighbridge import registry
+from weighbridge import cleanup, registry
 from weighbridge.hosts import Node, Pod
 from weighbridge.runtimes import Files
 from weighbridge.shell import Shell
@@ -123,10 +123,11 @@ def _processor() -> str:
 
 @contextmanager
 def open_site(request: Request) -> Iterator[Lab]:
-    """A lab for the length of the context.
+    """A lab for the length of the context; what killed runs left on the machine goes first.
 
     Raises StandError or CommandError when it cannot be made.
     """
+    cleanup.remove_all()
     with new_namespace(request.run_id) as namespace:
         outer = namespace.shell()
         nodes = []
