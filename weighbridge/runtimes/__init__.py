@@ -31,7 +31,7 @@ class Command:
 class Files(Protocol):
     """The file system of the place where sandboxes run."""
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path: str, content: str | bytes) -> None:
         """Make a file there, and its folders."""
 
     def read(self, path: str) -> str:
