@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from weighbridge.model import Limits
 from weighbridge.procfs import memory, processors, read
 from weighbridge.runtimes import Command, Files, _guest, _guest_kernel, _pod_interface, _qemu, _tc_filter, _vm_limits
 from weighbridge.runtimes import _initramfs as initramfs
+from weighbridge.runtimes._pod_interface import Interface
 from weighbridge.shell import Deadline, Process, Shell
 
 SANDBOX = "kata: QEMU micro-VM, tcfilter"
@@ -68,7 +70,7 @@ class MicroVm:
             "guest kernel": self.machine.kernel.release,
             "acceleration": self.machine.acceleration,
             "vhost": "on" if self._holds(_qemu.VHOST) else "off",
-            "cgroup": self.cgroup if self.cgroup and _vm_limits.confined(self.pid, self.cgroup, self.limits) else "",
+            "cgroup": self._cgroup_in_force,
             "sandbox overhead": self.limits.sandbox_overhead,
             "limits": _vm_limits.in_force(self.cgroup, self.limits, self.machine.processors, self.machine.memory),
             "processors": processors(self.pid),
@@ -76,6 +78,10 @@ class MicroVm:
             "packets into the guest": str(passed.inward),
             "packets out of the guest": str(passed.outward),
         }
+
+    @property
+    def _cgroup_in_force(self) -> str:
+        return self.cgroup if self.cgroup and _vm_limits.confined(self.pid, self.cgroup, self.limits) else ""
 
     @property
     def _alive(self) -> bool:
@@ -111,48 +117,74 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
     if reason := _vm_limits.refuses(limits):
         raise StandError(reason)
     with ExitStack() as undo:
-        started = _started(pod, command, limits, files, run_id, undo)
+        cgroup = None if cgroups.unavailable() else cgroups.path_of(run_id, command.workdir.rpartition("/")[2])
+        started = _Starting(pod, command, limits, files, undo).started(cgroup)
         return replace(started, undo=undo.pop_all())
 
 
-def _started(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str, undo: ExitStack) -> MicroVm:
-    outer, shell = pod.node.shell, pod.shell
-    kernel, busybox = _guest_kernel.find(), _guest.static_busybox(outer)
-    if kernel is None or busybox is None:
-        raise StandError("the guest's kernel or its busybox is gone")
-    folder = f"{command.workdir}/vm"
-    accelerated = _qemu.acceleration(outer, kernel, busybox, files, folder)
-    interface = _pod_interface.read(shell)
-    image = initramfs.archive(_guest.root_file_system(outer, busybox, kernel, interface, command))
-    files.write(f"{folder}/root.cpio", image)
-    undo.callback(outer.run, ["rm", "-rf", folder], check=False)
-    machine = _qemu.Machine(
-        kernel, f"{folder}/root.cpio", math.ceil(limits.cpu or 1), _vm_limits.guest_memory(limits), accelerated
-    )
-    undo.callback(_tc_filter.remove, shell)
-    _tc_filter.make(shell, interface.mtu)
-    before = _tc_filter.count(shell)
-    vhost = accelerated == "kvm" and outer.run(["test", "-w", _qemu.VHOST], check=False).ok
-    cgroup = None if cgroups.unavailable() else cgroups.path_of(run_id, command.workdir.rpartition("/")[2])
-    network, monitor = _qemu.network(interface.mac, vhost=vhost), _qemu.monitored(f"{folder}/qmp")
-    if cgroup:
-        undo.callback(_vm_limits.remove, cgroup)
-    process = shell.start([*command.pinned, *machine.argv, *network, *monitor])
-    undo.callback(process.stop)
-    pid = _vm_limits.begin(process, f"{folder}/qmp", cgroup, limits)
-    undo.callback(_end, process, pid)
+@dataclass(frozen=True)
+class _Starting:
+    """A micro-VM being started; what is made goes onto `undo` at once."""
 
+    pod: Pod
+    command: Command
+    limits: Limits
+    files: Files
+    undo: ExitStack
+
+    def started(self, cgroup: str | None) -> MicroVm:
+        """The machine, its server started."""
+        pod, limits, undo = self.pod, self.limits, self.undo
+        folder = f"{self.command.workdir}/vm"
+        undo.callback(pod.node.shell.run, ["rm", "-rf", folder], check=False)
+        interface = _pod_interface.read(pod.shell)
+        machine = self.machine(interface, folder)
+        undo.callback(_tc_filter.remove, pod.shell)
+        _tc_filter.make(pod.shell, interface.mtu)
+        before = _tc_filter.count(pod.shell)
+        vhost = machine.acceleration == "kvm" and pod.node.shell.run(["test", "-w", _qemu.VHOST], check=False).ok
+        network, monitor = _qemu.network(interface.mac, vhost=vhost), _qemu.monitored(f"{folder}/qmp")
+        if cgroup:
+            undo.callback(_vm_limits.remove, cgroup)
+        process = pod.shell.start([*self.command.pinned, *machine.argv, *network, *monitor])
+        undo.callback(process.stop)
+        pid = _vm_limits.begin(process, f"{folder}/qmp", cgroup, limits)
+        undo.callback(_end, process, pid)
+        _await_server(process)
+        return MicroVm(_Console(process), pid, pod.shell, machine, limits, cgroup, before.received)
+
+    def machine(self, interface: Interface, folder: str) -> _qemu.Machine:
+        """Its kernel, its initramfs written, its size."""
+        shell = self.pod.node.shell
+        kernel, busybox = _guest_kernel.find(), _guest.static_busybox(shell)
+        if kernel is None or busybox is None:
+            raise StandError("there is no kernel or no static busybox for a guest; see: weighbridge doctor")
+        acceleration = _qemu.acceleration(shell, kernel, busybox, self.files, folder)
+        entries = _guest.root_file_system(shell, busybox, kernel, interface, self.command)
+        self.files.write(f"{folder}/root.cpio", initramfs.archive(entries))
+        processors = math.ceil(self.limits.cpu or 1)
+        memory = _vm_limits.guest_memory(self.limits)
+        return _qemu.Machine(kernel, f"{folder}/root.cpio", processors, memory, acceleration)
+
+
+def _await_server(process: Process) -> None:
     def up() -> bool:
         if not process.running():
             raise StandError(f"the virtual machine ended: {_vm_limits.last_line(process.said())}")
         return "up" in _guest.facts(process.said())
 
     Deadline(BOOT_TIMEOUT).until(up, "the guest to boot")
-    return MicroVm(_Console(process), pid, shell, machine, limits, cgroup, before.received)
 
 
 def _end(process: Process, pid: int) -> None:
-    """Kill QEMU and wait until the kernel has let go of its memory and its tap."""
+    """Kill QEMU and wait until the kernel has let go of its memory and its tap.
+
+    QEMU goes before the process that led it into the lab, which then reaps it; left behind, it would wait as a
+    zombie until the machine's own process 1 looked.
+    """
+    if process.running():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with suppress(StandError):
+            Deadline(STOP_TIMEOUT).until(lambda: not process.running(), "QEMU to end", interval=0.002)
     process.stop()
-    with suppress(StandError):
-        Deadline(STOP_TIMEOUT).until(lambda: not Path(f"/proc/{pid}").exists(), "QEMU to end", interval=0.002)

@@ -59,4 +59,4 @@ def _route(route: Mapping[str, Any]) -> tuple[str, ...]:
         words += ["src", route["prefsrc"]]
     if "gateway" not in route:
         words += ["scope", route.get("scope", "link")]
-    return tuple([*words, *(flag for flag in route.get("flags", []) if flag == "onlink")])
+    return (*words, *(flag for flag in route.get("flags", []) if flag == "onlink"))

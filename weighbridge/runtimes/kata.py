@@ -80,19 +80,30 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
 
 
 def unproven(evidence: Mapping[str, str], limits: Limits) -> str | None:
-    """The guest has to have told a kernel of its own, the pod's packets to have gone through it, the limits to bind."""
+    """The guest has to have told of a kernel of its own and to have had the pod's packets; the limits have to bind."""
     if evidence.get("sandbox") != _micro_vm.SANDBOX or not evidence.get("process", "").endswith("running"):
         return "no virtual machine is running"
+    return _no_guest(evidence) or _bypassed(evidence) or _unlimited(evidence, limits)
+
+
+def _no_guest(evidence: Mapping[str, str]) -> str | None:
     told, booted = evidence.get("kernel", ""), evidence.get("guest kernel", "")
     if not told or told != booted:
         return f"the console names the kernel {told or '(none)'}, not {booted or 'one that was booted'}"
     if not evidence.get("boot id") or evidence.get("boot id") == evidence.get("host boot id"):
         return "the server sees the host's own kernel"
-    received, inward, outward = (
-        int(evidence.get(f"packets {way}", "0")) for way in ("to the pod", "into the guest", "out of the guest")
-    )
+    return None
+
+
+def _bypassed(evidence: Mapping[str, str]) -> str | None:
+    ways = ("packets to the pod", "packets into the guest", "packets out of the guest")
+    received, inward, outward = (int(evidence.get(way, "0")) for way in ways)
     if outward <= 0 or inward < REDIRECTED * received:
         return f"of {received} packets to the pod {inward} went into the guest, and {outward} came out"
+    return None
+
+
+def _unlimited(evidence: Mapping[str, str], limits: Limits) -> str | None:
     wanted = cgroups.limits_text(limits.cpu, limits.memory)
     if evidence.get("limits") != wanted:
         return f"limits in force are {evidence.get('limits')}, not {wanted}"
