@@ -1,12 +1,14 @@
 """Control groups of sandboxes, in both versions: made, read back, removed.
 
 A cgroup is named by its path below every hierarchy, `/weighbridge/<run id>/<sandbox>`, which is also how
-runc takes it. In version 1 the controllers have hierarchies of their own; in version 2 there is one.
+OCI runtimes take it. In version 1 the controllers have hierarchies of their own; in version 2 there is one.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +24,7 @@ CPU_PERIOD_US = 100_000
 _UNLIMITED = 2**60
 """Version 1 prints the largest page-aligned number for no limit."""
 _CONTROLLERS = ("cpu", "memory")
+_SHARES = range(2, 262144 + 1)
 
 
 def version() -> int | None:
@@ -51,6 +54,32 @@ def limits_text(cpu: float | None, memory: float | None) -> str:
     words = [f"cpu {cpu:g}"] if cpu is not None else []
     words += [f"memory {int(memory)}"] if memory is not None else []
     return " ".join(words) or "none"
+
+
+def shares(cpu: float) -> int:
+    """The CPU shares of a request, in CPUs, as Kubernetes writes them: 1024 for one CPU, between 2 and 262144."""
+    return min(max(int(cpu * 1000) * 1024 // 1000, _SHARES.start), _SHARES.stop - 1)
+
+
+def weights_for(request: float) -> set[str]:
+    """What `weight_in_force` may say of a CPU request.
+
+    Version 2 has weights from 1 to 10000 for shares from 2 to 262144. Runtimes convert in two ways: linearly
+    (`1 + (shares - 2) * 9999 / 262142`), and, since runc 1.3.2 and crun 1.23, along a curve that gives the default of
+    the one for the default of the other (`10 ^ ((log2(shares)² + 125 * log2(shares)) / 612 - 7 / 34)`, rounded up).
+    """
+    asked = shares(request)
+    if version() == 1:
+        return {f"cpu.shares {asked}"}
+    exponent = math.log2(asked)
+    curved = math.ceil(10 ** ((exponent**2 + 125 * exponent) / 612 - 7 / 34))
+    return {f"cpu.weight {1 + (asked - 2) * 9999 // 262142}", f"cpu.weight {curved}"}
+
+
+def weight_in_force(path: str) -> str:
+    """The cgroup's part of a busy machine, read back from the kernel: `cpu.shares 512`, `cpu.weight 20`."""
+    name = "cpu.shares" if version() == 1 else "cpu.weight"
+    return f"{name} {read(_folder(path, 'cpu') / name).strip()}"
 
 
 def limits_in_force(path: str) -> str:
@@ -91,7 +120,10 @@ def _settings(limits: Limits) -> dict[str, dict[str, str]]:
     memory: dict[str, str] = {}
     if limits.cpu is not None:
         quota = str(int(limits.cpu * CPU_PERIOD_US))
-        cpu = {"cpu.cfs_quota_us": quota} if version() == 1 else {"cpu.max": f"{quota} {CPU_PERIOD_US}"}
+        cpu |= {"cpu.cfs_quota_us": quota} if version() == 1 else {"cpu.max": f"{quota} {CPU_PERIOD_US}"}
+    if limits.request_cpu is not None:
+        name, weight = min(weights_for(limits.request_cpu)).split()
+        cpu[name] = weight
     if limits.memory is not None:
         memory = {"memory.limit_in_bytes" if version() == 1 else "memory.max": str(int(limits.memory))}
     return {"cpu": cpu, "memory": memory}
@@ -113,6 +145,13 @@ def processes(path: str) -> list[int]:
     """The processes in a cgroup and in those below it."""
     folders = [_folder(path, "cpu"), *_folder(path, "cpu").glob("**/")]
     return sorted({int(word) for folder in folders for word in read(folder / "cgroup.procs").split()})
+
+
+def kill(path: str) -> None:
+    """Kill every process in a cgroup and in those below it; does not wait for their end."""
+    for pid in processes(path):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def remove(path: str) -> None:

@@ -85,6 +85,15 @@ def no_caveat(evidence: Mapping[str, str]) -> str | None:  # noqa: ARG001 - a ru
     return None
 
 
+def refused(runtime: object, limits: Limits, *, pods: bool) -> str | None:
+    """Why a runtime that is there cannot serve under these limits, or where `pods` have no namespaces of their own.
+
+    Only a runtime that cannot do everything has the function `refuses(limits, pods)`.
+    """
+    refuses = getattr(runtime, "refuses", None)
+    return refuses(limits, pods) if refuses else None
+
+
 def waits_on(table: str, port: int) -> bool:
     """Whether a socket table (`/proc/net/tcp`, `tcp6`, `udp`, `udp6`, or several of them) has a server on the port.
 

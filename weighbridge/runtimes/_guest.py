@@ -85,7 +85,10 @@ while [ -z "$found" ] && kill -0 $server 2> /dev/null; do
     [ -n "$found" ] || sleep $pause
 done
 wait $server
-echo "@wb ended $?"
+code=$?
+[ $code -le 128 ] || echo "the server was killed by signal $((code - 128))"
+echo "@wb ended $code"
+echo 0 > /proc/sys/kernel/printk
 reboot -f
 """
 

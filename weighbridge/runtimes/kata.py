@@ -64,7 +64,7 @@ def unavailable(shell: Shell) -> str | None:
     return _tc_filter.unavailable(shell)
 
 
-def refuses(pods: bool, limits: Limits) -> str | None:
+def refuses(limits: Limits, pods: bool) -> str | None:
     """Why a cell cannot be measured on a network with or without pods of its own, or under these limits."""
     if not pods:
         return "kata cannot take over a node's own interface; choose a network with pods"
@@ -109,6 +109,8 @@ def _unlimited(evidence: Mapping[str, str], limits: Limits) -> str | None:
         return f"limits in force are {evidence.get('limits')}, not {wanted}"
     if cgroups.unavailable() is None and not evidence.get("cgroup"):
         return "the virtual machine is not in its cgroup"
+    if limits.request_cpu is not None and evidence.get("weight") not in cgroups.weights_for(limits.request_cpu):
+        return f"the weight in force is {evidence.get('weight')}, not that of a request of {limits.request_cpu:g} CPUs"
     return None
 
 

@@ -17,7 +17,7 @@ from weighbridge.errors import MissingToolError, StandError
 from weighbridge.hosts import Node, Pod
 from weighbridge.model import Cell, PhysicalLimit
 from weighbridge.paths import Service
-from weighbridge.runtimes import Command, Sandbox
+from weighbridge.runtimes import Command, Sandbox, refused
 from weighbridge.shell import Deadline, Process, find_program
 from weighbridge.stand import placed
 from weighbridge.stand.live import LiveStand, Started, last_words
@@ -61,6 +61,9 @@ def _missing_here(site: Hosts, cell: Cell) -> str | None:
     tool, server = registry.find("tools", cell.tool), registry.find("servers", str(cell.server))
     if reason := network.unavailable(shell) or runtime.unavailable(shell) or path.unavailable(shell, network.SERVICES):
         return str(reason)
+    limits = placed.scaled(cell.limits, site.capacity)
+    if reason := refused(runtime, limits, pods=network.PODS):
+        return reason
     try:
         for needed in (tool, server):
             find_program(shell, needed.PROGRAMS, needed.PACKAGE)
