@@ -335,5 +335,5 @@ def test_unproven_claims_are_refused(key: str, evidence: Mapping[str, str], reas
 def test_every_runtime_says_what_it_refuses_and_fetches(key: str) -> None:
     """The stand and the doctor ask every runtime alike, whether it can run here or not."""
     module = registry.find("runtimes", key)
-    assert module.refuses(Limits()) is None
+    assert module.refuses(Limits(), pods=True) is None
     assert callable(module.fetch)

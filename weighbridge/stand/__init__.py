@@ -61,8 +61,9 @@ def _missing_here(site: Hosts, cell: Cell) -> str | None:
     tool, server = registry.find("tools", cell.tool), registry.find("servers", str(cell.server))
     if reason := network.unavailable(shell) or runtime.unavailable(shell) or path.unavailable(shell, network.SERVICES):
         return str(reason)
-    if refusal := runtime.refuses(cell.limits):
-        return str(refusal)
+    limits = placed.scaled(cell.limits, site.capacity)
+    if reason := runtime.refuses(limits, network.PODS):
+        return str(reason)
     try:
         for needed in (tool, server):
             find_program(shell, needed.PROGRAMS, needed.PACKAGE)
