@@ -56,7 +56,8 @@ _RULES = {
     "nat": (
         f"KUBE-POSTROUTING -m mark ! --mark {MARK}/{MARK} -j RETURN",
         f"KUBE-POSTROUTING -j MARK --xor-mark {MARK}",
-        'KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT" -j MASQUERADE --random-fully',
+        'KUBE-POSTROUTING -m comment --comment "kubernetes service traffic requiring SNAT"'
+        " -j MASQUERADE --random-fully",
         f"KUBE-MARK-MASQ -j MARK --or-mark {MARK}",
         'KUBE-SERVICES -m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this'
         ' chain" -m addrtype --dst-type LOCAL ! -d 127.0.0.0/8 -j KUBE-NODEPORTS',
