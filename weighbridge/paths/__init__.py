@@ -44,11 +44,15 @@ class Path(Protocol):
     PORTS: range | None
     """Which ports a server may listen on to be reached this way; None leaves it the server's own."""
 
+    TRANSLATES: bool
+    """Whether rules lead the way; they know TCP and UDP ports, and nothing else."""
+
     def unavailable(self, shell: Shell, services: bool) -> str | None:
         """Why it cannot be made where `shell` runs, on a network that has `services` or not; None when it can."""
 
     def open(self, service: Service) -> Way:
         """Write its rules.
 
-        Raises CommandError when the kernel refuses one; nothing is left behind then.
+        Raises CommandError when the kernel refuses one, StandError when the way would lead past them; nothing is
+        left behind then.
         """

@@ -13,9 +13,10 @@ from __future__ import annotations
 from weighbridge.paths import Service, Way
 from weighbridge.paths._services import PACKAGES, on_node, open_services, unavailable
 
-__all__ = ["PACKAGES", "PORTS", "open", "unavailable"]
+__all__ = ["PACKAGES", "PORTS", "TRANSLATES", "open", "unavailable"]
 
 PORTS = None
+TRANSLATES = True
 
 
 def open(service: Service) -> Way:  # noqa: A001 - a path's own word

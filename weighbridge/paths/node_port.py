@@ -19,10 +19,11 @@ from weighbridge.hosts import Node
 from weighbridge.paths import Service, Way
 from weighbridge.paths._services import PACKAGES, open_services, unavailable
 
-__all__ = ["PACKAGES", "PORTS", "open", "unavailable"]
+__all__ = ["PACKAGES", "PORTS", "TRANSLATES", "open", "unavailable"]
 
 PORTS = range(30000, 32768)
 """Kubernetes' own range of node ports."""
+TRANSLATES = True
 
 
 def open(service: Service) -> Way:  # noqa: A001 - a path's own word
