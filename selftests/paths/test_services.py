@@ -18,7 +18,9 @@ from weighbridge.errors import CommandError, StandError
 from weighbridge.hosts import Node, Pod
 from weighbridge.paths import Service, Way, _services
 from weighbridge.paths._services import cluster_cidr, find_iptables, free_address, on_node, translated
+from weighbridge.scenario import load
 from weighbridge.shell import Deadline, LocalShell
+from weighbridge.stand import stand_up, unavailable
 from weighbridge.targets import Request, lab
 
 pytestmark = pytest.mark.skipif(lab.unavailable() is not None, reason=str(lab.unavailable()))
@@ -302,3 +304,25 @@ def test_an_ordinary_user_gets_services_too(path: str) -> None:
     if done.stdout.startswith("skip"):
         pytest.skip(done.stdout.splitlines()[0].removeprefix("skip "))
     assert done.stdout.splitlines() == ["None None"] * 2, done.stderr
+
+
+def test_qperf_measures_time_after_time(site: lab.Lab) -> None:
+    """Control and data port are both translated, and none of twenty runs leaves a socket that stops the next."""
+    cell = next(iter(load(ROOT / "scenarios" / "socket_1c2g.toml", "smoke").cells))
+    tool = registry.find("tools", "qperf")
+    asked_load = tool.Load.model_validate({"tests": ["tcp_lat"], "duration": "1s"})
+    with ExitStack() as undo:
+        stands = []
+        for path in ("cluster-ip", "node-port"):
+            axes = {"runtime": "host", "network": "calico", "placement": "cross-node", "path": path}
+            through = replace(cell, axes=axes)
+            if reason := unavailable(site, through):
+                pytest.skip(reason)
+            stands.append((through, stand_up(site, through)))
+            undo.callback(stands[-1][1].close)
+        for number in range(10):
+            for through, stand in stands:
+                reading = stand.read(through, asked_load, number)
+                assert reading.problem is None
+                assert tool.select(tool.parse(reading.output), asked_load)["latency_mean"] > 0
+                assert stand.unproven() is None
