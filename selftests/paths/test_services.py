@@ -37,7 +37,7 @@ with socket.create_server(("", int(sys.argv[1]))) as server:
 CLIENT = """
 import socket, sys
 with socket.create_connection((sys.argv[1], int(sys.argv[2])), 5) as client:
-    print(client.recv(100).decode())
+    print(b"".join(iter(lambda: client.recv(100), b"")).decode())
 """
 DATAGRAM_SERVER = """
 import socket, sys
@@ -174,6 +174,35 @@ def test_services_stand_beside_each_other(site: lab.Lab, undo: ExitStack) -> Non
     two.close()
     two.close()
     assert rules(site.nodes) == before
+
+
+def test_runs_do_not_meet_the_connections_of_earlier_ones(site: lab.Lab, undo: ExitStack) -> None:
+    """Sockets that the server closed are ended before a run, those of others and open ones are left alone."""
+    client, server = site.pod(site.nodes[0], "calico"), site.pod(site.nodes[1], "calico")
+    way = opened(site, undo, "node-port", client, server)
+    for port in (30000, 8080):
+        served(undo, server, port)
+        client.shell.run([sys.executable, "-c", CLIENT, server.address, str(port)])
+    asked(client, way, 30000)
+    waiting = ["ss", "--tcp", "--numeric", "--no-header", "state", "time-wait", "sport = :30000"]
+    assert server.shell.run(waiting).stdout.count("\n") == 2
+
+    way.forget()
+
+    if server.shell.run(waiting).stdout:
+        pytest.skip("this kernel cannot end a connection (CONFIG_INET_DIAG_DESTROY)")
+    assert server.shell.run([*waiting[:-1], "sport = :8080"]).stdout.count("\n") == 1
+    assert asked(client, way, 30000).split()[0] == server.name
+
+
+def test_connections_that_stay_are_an_error(site: lab.Lab, undo: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel cannot end them, a run that would be slowed down by them is not begun."""
+    client, server = site.pod(site.nodes[0], "calico"), site.pod(site.nodes[1], "calico")
+    way = opened(site, undo, "node-port", client, server)
+    monkeypatch.setattr(_services, "MOST_LEFT", -1)
+
+    with pytest.raises(StandError, match="TIME_WAIT"):
+        way.forget()
 
 
 def test_refused_rule_leaves_nothing(site: lab.Lab, undo: ExitStack) -> None:

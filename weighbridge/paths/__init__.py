@@ -34,6 +34,8 @@ class Way:
     """Connections that its rules have translated so far; None where there is nothing to translate."""
     evidence: Mapping[str, str]
     close: Callable[[], None]
+    forget: Callable[[], None] = lambda: None
+    """Frees it from what earlier runs left behind, before each run of a tool; StandError when it cannot."""
 
 
 class Path(Protocol):

@@ -37,4 +37,4 @@ def open(service: Service) -> Way:  # noqa: A001 - a path's own word
         made.close()
         raise
     evidence = {"cluster ip": address, **made.evidence()}
-    return Way(address, made.connections, evidence, made.close)
+    return Way(address, made.connections, evidence, made.close, made.forget)

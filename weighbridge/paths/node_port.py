@@ -35,7 +35,7 @@ def open(service: Service) -> Way:  # noqa: A001 - a path's own word
     node = _addressed(service)
     made = open_services(service, node_ports=True)
     evidence = {"node port": f"{node.address}:{service.ports[0]} on {node.name}", **made.evidence()}
-    return Way(node.address, made.connections, evidence, made.close)
+    return Way(node.address, made.connections, evidence, made.close, made.forget)
 
 
 def _addressed(service: Service) -> Node:
