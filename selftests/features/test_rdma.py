@@ -29,7 +29,7 @@ class Told:
     answers: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     typed: list[str] = field(default_factory=list)
 
-    def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True, stdin: str = "") -> Finished:
+    def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True, given: str = "") -> Finished:
         command = " ".join(argv)
         self.typed.append(command)
         code, text = next((told for start, told in self.answers.items() if command.startswith(start)), (0, ""))
