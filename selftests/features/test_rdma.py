@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -138,6 +140,30 @@ def test_cells_of_other_needs_get_other_stands(site: lab.Lab) -> None:
     """A stand made for TCP has no RDMA device, so an RDMA cell never shares it."""
     assert stand_key(site, cell("rc_lat")) != stand_key(site, cell("tcp_lat"))
     assert stand_key(site, cell("rc_lat")) == stand_key(site, cell("rc_bw"))
+
+
+def test_what_one_cell_lacks_another_may_have(site: lab.Lab) -> None:
+    """In one run TCP cells are measured while the RDMA cells beside them are skipped with their own reason."""
+    reason = unavailable(site, cell("rc_lat"))
+    if reason is None:
+        pytest.skip("this machine has RDMA")
+    command = [
+        *(sys.executable, "-m", "pytest", "tests", "--target", "lab", "--scenario", "rdma"),
+        "--profile",
+        "smoke",
+    ]
+
+    done = subprocess.run(
+        [*command, "--plan"],
+        cwd=SCENARIOS.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    measured, _, skipped = done.stdout.partition(f"skipped: {reason}\n")
+    assert measured.count("rdma-host-cross-node-tcp") == 2, done.stdout + done.stderr
+    assert skipped.count("rdma-host-cross-node-rc") == 4, done.stdout
 
 
 @pytest.mark.parametrize("path", ["cluster-ip", "node-port"])
