@@ -135,7 +135,7 @@ def test_server_dying_in_a_run_is_a_problem(site: lab.Lab) -> None:
 
 @pytest.mark.parametrize(
     ("axis", "value", "reason"),
-    [("sidecar", "both", "sidecar 'both'"), ("path", "node-port", "path 'node-port'"), ("runtime", "kata", "kata")],
+    [("sidecar", "both", "sidecar 'both'"), ("runtime", "kata", "kata")],
 )
 def test_what_the_lab_lacks_is_a_skip_with_its_reason(site: lab.Lab, axis: str, value: str, reason: str) -> None:
     """A cell that cannot run here says why before anything is stood up."""

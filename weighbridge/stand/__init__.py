@@ -19,7 +19,7 @@ from weighbridge.model import Cell, PhysicalLimit
 from weighbridge.paths import Service
 from weighbridge.runtimes import Command, Sandbox
 from weighbridge.shell import Deadline, Process, find_program
-from weighbridge.stand import placed
+from weighbridge.stand import needed, placed
 from weighbridge.stand.live import LiveStand, Started, last_words
 from weighbridge.stand.reading import Reading, Stand
 from weighbridge.stand.recorded import RecordedStand
@@ -65,16 +65,16 @@ def _missing_here(site: Hosts, cell: Cell) -> str | None:
     if reason := runtime.refuses(limits, network.PODS):
         return str(reason)
     try:
-        for needed in (tool, server):
-            find_program(shell, needed.PROGRAMS, needed.PACKAGE)
+        for module in (tool, server):
+            find_program(shell, module.PROGRAMS, module.PACKAGE)
     except MissingToolError as error:
         return str(error)
-    return None
+    return needed.unavailable(site, cell, path)
 
 
 def stand_key(site: Site, cell: Cell) -> tuple[object, ...]:
     """Cells with the same key share a stand: one server live, one set of recordings in replay."""
-    return cell.slot_key if isinstance(site, Recordings) else cell.stand_key
+    return cell.slot_key if isinstance(site, Recordings) else (*cell.stand_key, needed.keys(cell))
 
 
 def stand_up(site: Site, cell: Cell) -> Stand:
@@ -106,6 +106,7 @@ class _Building:
         network, server = registry.find("networks", network_key), registry.find("servers", str(cell.server))
         path = registry.find("paths", cell.axis("path", "pod-ip"))
         near, far = site.nodes[0], site.nodes[-1] if cell.placement == "cross-node" else site.nodes[0]
+        needed.provide(site, cell, self.undo)
         server_pod = self.pod(far, network_key)
         client_pod = self.pod(near, "host" if cell.client == "node" else network_key)
         ports = self.ports(server_pod, path, server)
@@ -166,8 +167,9 @@ class _Building:
 
 
 def _limit(link_rate: float | None, overhead: int, cell: Cell) -> PhysicalLimit | None:
-    """The wire's limit; traffic on one node never meets the wire, and datagrams have no TCP headers."""
-    if not link_rate or cell.placement != "cross-node" or getattr(cell.load, "udp", False):
+    """The wire's limit; traffic on one node never meets the wire, and only a stream has TCP headers."""
+    other = getattr(cell.load, "udp", False) or needed.keys(cell)
+    if not link_rate or cell.placement != "cross-node" or other:
         return None
     return PhysicalLimit(*tcp_limit(link_rate, overhead))
 

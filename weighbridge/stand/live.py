@@ -99,6 +99,7 @@ class LiveStand:
         self._runs += 1
         self.site.shape(cell.link_rate)
         argv = tool.argv(find_program(self.client.shell, tool.PROGRAMS, tool.PACKAGE), load, self.endpoint)
+        self.way.forget()
         before, stolen = self._count(), cpu_times()
         command = [*_pinned(self.placement.client), *argv]
         done = self.client.shell.run(command, timeout=_deadline(tool.planned(load), load), check=False)
