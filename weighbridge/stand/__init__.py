@@ -5,11 +5,8 @@ What a stand makes is undone in reverse order, also when standing up fails half-
 
 from __future__ import annotations
 
-import sys
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 
 from weighbridge import registry
@@ -17,10 +14,11 @@ from weighbridge.errors import MissingToolError, StandError
 from weighbridge.hosts import Node, Pod
 from weighbridge.model import Cell, PhysicalLimit
 from weighbridge.paths import Service
-from weighbridge.runtimes import Command, Sandbox
-from weighbridge.shell import Deadline, Process, find_program
+from weighbridge.runtimes import Command
+from weighbridge.shell import find_program
 from weighbridge.stand import needed, placed
-from weighbridge.stand.live import LiveStand, Started, last_words
+from weighbridge.stand.answer import Awaited, Started, started
+from weighbridge.stand.live import LiveStand
 from weighbridge.stand.reading import Reading, Stand
 from weighbridge.stand.recorded import RecordedStand
 from weighbridge.targets import Hosts, Recordings, Site
@@ -28,9 +26,6 @@ from weighbridge.tools import Endpoint
 from weighbridge.wire import tcp_limit
 
 __all__ = ["LiveStand", "Reading", "RecordedStand", "Stand", "stand_key", "stand_up", "unavailable"]
-
-READY_TIMEOUT = 30.0
-"""Seconds; a virtual machine on an emulated, busy processor takes its time. A server that dies is noticed at once."""
 
 
 def unavailable(site: Site, cell: Cell) -> str | None:
@@ -129,22 +124,12 @@ class _Building:
         runtime = registry.find("runtimes", runtime_key)
 
         def start() -> Started:
-            waiting = _waiting(client_pod, endpoint) if transport == "tcp" else None
-            try:
-                begun = time.monotonic()
-                sandbox: Sandbox = runtime.start(server_pod, command, limits, site.files, site.run_id)
-                try:
-                    answered = _await_server(
-                        waiting, transport, ports[0], sandbox, f"{cell.server} in {server_pod.name}"
-                    )
-                    figures = {"start_up_time": answered - begun} if answered else {}
-                    return Started(sandbox, {**figures, "memory_footprint": float(sandbox.memory())})
-                except BaseException:
-                    sandbox.stop()
-                    raise
-            finally:
-                if waiting:
-                    waiting.stop()
+            asked = Awaited(f"{cell.server} in {server_pod.name}", client_pod, endpoint, transport, ports[0])
+            return started(
+                lambda: runtime.start(server_pod, command, limits, site.files, site.run_id),
+                asked,
+                knock=transport == "tcp" and server.KNOCK,
+            )
 
         limit = _limit(cell.link_rate, network.OVERHEAD, cell)
         stand = LiveStand(site, cell, limits, start, start(), client_pod, server_pod, endpoint, way, placement, limit)
@@ -177,35 +162,3 @@ def _limit(link_rate: float | None, overhead: int, cell: Cell) -> PhysicalLimit 
 def _listening(pod: Pod, transport: str, port: int) -> bool:
     listing = pod.shell.run(["ss", "--no-header", "--numeric", "--listening", f"--{transport}", f"sport = :{port}"])
     return bool(listing.stdout.strip())
-
-
-def _waiting(client: Pod, endpoint: Endpoint) -> Process:
-    """A process in the client's place that tries to connect, begun before the server so that it costs it no time."""
-    script = str(Path(__file__).with_name("_answer.py"))
-    command = [sys.executable, "-I", "-S", script, endpoint.host, str(endpoint.port), str(READY_TIMEOUT)]
-    waiting = client.shell.start(command)
-    try:
-        Deadline(READY_TIMEOUT).until(lambda: "waiting" in waiting.said() or not waiting.running(), "a client to wait")
-    except StandError:
-        waiting.stop()
-        raise
-    return waiting
-
-
-def _await_server(waiting: Process | None, transport: str, port: int, sandbox: Sandbox, what: str) -> float | None:
-    """When the server first answered, on the monotonic clock; None for one that only waits for datagrams."""
-
-    def ready() -> bool:
-        if not sandbox.process.running():
-            raise StandError(f"{what} ended at once: {last_words(sandbox)}")
-        if waiting is None:
-            return sandbox.listens(transport, port)
-        return "answered" in waiting.said() or not waiting.running()
-
-    Deadline(READY_TIMEOUT).until(ready, f"{what} to listen on port {port}", interval=0.005)
-    if waiting is None:
-        return None
-    said = waiting.said().split()
-    if "answered" not in said:
-        raise StandError(f"gave up waiting for {what} to answer on port {port}")
-    return float(said[said.index("answered") + 1])

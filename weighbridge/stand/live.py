@@ -19,6 +19,7 @@ from weighbridge.paths import Way
 from weighbridge.procfs import cpu_times
 from weighbridge.runtimes import Sandbox
 from weighbridge.shell import find_program
+from weighbridge.stand.answer import Started, last_words
 from weighbridge.stand.placed import Placement
 from weighbridge.stand.reading import Reading
 from weighbridge.targets import Hosts
@@ -27,14 +28,6 @@ from weighbridge.tools import Endpoint
 CARRIED = 0.5
 """The share of a pod's bytes that has to be seen on the network's own part. Less than one because a counter
 behind an offload counts the headers of many segments once, and another one those of every segment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A server that answers, and what starting it took: `start_up_time` (s), `memory_footprint` (bytes)."""
-
-    sandbox: Sandbox
-    figures: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +159,6 @@ class LiveStand:
         if not self._crosses:
             return _Counted(Carried("", 0), 0, self.way.connections())
         return _Counted(self._network.carried(self.server), interface_bytes(self.server), self.way.connections())
-
-
-def last_words(sandbox: Sandbox) -> str:
-    """The last line that a server wrote: a reason has to fit a line of a report."""
-    return (sandbox.process.said().strip() or "it said nothing").splitlines()[-1]
 
 
 def _pinned(cpus: str | None) -> tuple[str, ...]:
