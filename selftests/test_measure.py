@@ -37,6 +37,7 @@ class ScriptedStand:
     proof: str | None = None
     closed: bool = False
     limit: PhysicalLimit | None = None
+    caveat: str | None = None
     rounds: Sequence[int] | None = None
 
     def read(self, cell: Cell, load: Any, number: int) -> Reading:

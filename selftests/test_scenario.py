@@ -359,3 +359,91 @@ def test_shipped_scenarios_fit_the_schema(path: Path) -> None:
     """An editor that knows the schema underlines nothing in a shipped scenario."""
     jsonschema: Any = importlib.import_module("jsonschema")
     jsonschema.validate(tomllib.loads(path.read_text()), json.loads(scenario.schema()))
+
+
+def top(line: str) -> str:
+    """The scenario with one more line above its tables."""
+    return changed('server = "nginx"\n', f'server = "nginx"\n{line}\n')
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ('cpus = "split"', "cpus", "split"),
+        ('link_rate = "100 Mbit/s"', "link_rate", 100e6),
+        ('link_rate = "unshaped"', "link_rate", None),
+        ("fresh_server = true", "fresh_server", True),
+        ("allow_emulation = true", "allow_emulation", True),
+        ("", "link_rate", 1e9),
+        ("", "cpus", "free"),
+    ],
+)
+def test_how_a_cell_is_stood_up_is_said_in_its_scenario(tmp_path: Path, line: str, field: str, value: object) -> None:
+    """Placement, link rate and the like reach every cell, and what is not said has one known value."""
+    found = made(tmp_path, top(line))
+
+    assert {getattr(cell, field) for cell in found.cells} == {value}
+    if line:
+        assert found.digest != made(tmp_path).digest or value == 1e9
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('cpus = "pinned"', "cpus"),
+        ('link_rate = "fast"', "link_rate"),
+        ('link_rate = "10"', "link_rate"),
+        ('link_rate = "0 Mbit/s"', "carries nothing"),
+        ('link_rate = "5 s"', "bit/s is wanted"),
+        ("fresh_server = 1", "fresh_server"),
+    ],
+)
+def test_impossible_ways_to_stand_up_are_refused(tmp_path: Path, line: str, message: str) -> None:
+    """A slip of the pen is one line that names file and key, not a default."""
+    with pytest.raises(ScenarioError, match=message):
+        made(tmp_path, top(line))
+
+
+def test_placement_and_link_rate_can_be_axes(tmp_path: Path) -> None:
+    """How much a placement or a link matters is a question like any other."""
+    text = changed('connections = ["16", "64"]', 'cpus = ["shared", "split"]\nlink_rate = ["1 Gbit/s", "unshaped"]')
+    text = text.replace('axes.connections = ["16"]\n', "").replace("threads = 1\n", "threads = 1\nconnections = 16\n")
+
+    found = {(cell.cpus, cell.link_rate) for cell in made(tmp_path, text).cells}
+
+    assert found == {("shared", 1e9), ("shared", None), ("split", 1e9), ("split", None)}
+    with pytest.raises(ScenarioError, match=r"axes\.cpus: 'spilt' is unknown; did you mean 'split'"):
+        made(tmp_path, text.replace('"split"', '"spilt"'))
+    with pytest.raises(ScenarioError, match=r"axes\.link_rate"):
+        made(tmp_path, text.replace('"unshaped"', '"fast"'))
+    with pytest.raises(UsageError, match="leave one of them out"):
+        load(written(tmp_path, text), "quick", "10 Gbit/s")
+
+
+def test_link_rate_of_the_command_line_comes_first(tmp_path: Path) -> None:
+    """One option sets the link of every scenario; a rate that is none is refused."""
+    path = written(tmp_path, top('link_rate = "100 Mbit/s"'))
+
+    assert {cell.link_rate for cell in load(path, "quick", "unshaped").cells} == {None}
+    assert {cell.link_rate for cell in load_all(tmp_path, "quick", line_rate="10 Gbit/s")[0].cells} == {10e9}
+    with pytest.raises(UsageError, match="'quick'"):
+        load(path, "quick", "quick")
+
+
+def test_request_is_within_its_limit(tmp_path: Path) -> None:
+    """A request above its limit is refused, as an API server would."""
+    asked = changed("cpu = 1\n", "cpu = 60\nrequest_cpu = 1\n")
+
+    assert made(tmp_path, asked).cells[0].limits.request_cpu == 1
+    with pytest.raises(ScenarioError, match="request_cpu is more than the limit cpu"):
+        made(tmp_path, asked.replace("cpu = 60", "cpu = 0.5"))
+
+
+def test_start_up_is_only_judged_of_fresh_servers(tmp_path: Path) -> None:
+    """A server that stands for the whole run has one start, which no budget can be decided on."""
+    text = changed('metric = "request_rate"', 'metric = "start_up_time"').replace("at_least", "at_most")
+
+    with pytest.raises(ScenarioError, match="fresh_server = true"):
+        made(tmp_path, text)
+    fresh = text.replace('server = "nginx"\n', 'server = "nginx"\nfresh_server = true\n')
+    assert made(tmp_path, fresh).cells[-1].budgets[0].metric == "start_up_time"

@@ -171,7 +171,11 @@ def _settings(limits: Limits) -> dict[str, dict[str, str]]:
     memory: dict[str, str] = {}
     if limits.cpu is not None:
         quota = str(int(limits.cpu * CPU_PERIOD_US))
-        cpu = {"cpu.cfs_quota_us": quota} if version() == 1 else {"cpu.max": f"{quota} {CPU_PERIOD_US}"}
+        cpu |= {"cpu.cfs_quota_us": quota} if version() == 1 else {"cpu.max": f"{quota} {CPU_PERIOD_US}"}
+    if limits.request_cpu is not None:
+        # Version 2 has two conversions in use, and either will do.
+        name, weight = min(weights_for(limits.request_cpu)).split()
+        cpu[name] = weight
     if limits.memory is not None:
         memory = {"memory.limit_in_bytes" if version() == 1 else "memory.max": str(int(limits.memory))}
     return {"cpu": cpu, "memory": memory}

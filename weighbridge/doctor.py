@@ -37,7 +37,7 @@ NEEDED = {
 
 
 def examine() -> list[Finding]:
-    """Look for every target, tool, server, network and runtime."""
+    """Look for every target, tool, server, network, runtime and path."""
     shell = LocalShell()
     found = [Finding("python", platform.python_version(), True, platform.platform())]
     for program, package in NEEDED.items():
@@ -61,7 +61,10 @@ def examine() -> list[Finding]:
         except InfrastructureError as error:
             reason = _with_hint(" ".join(str(error).split()))
             found[found.index(lab)] = replace(lab, usable=False, detail=reason)
-    return [*found, *(Finding(kind, "all", False, f"no lab to probe in: {reason}") for kind in ("network", "runtime"))]
+    return [
+        *found,
+        *(Finding(kind, "all", False, f"no lab to probe in: {reason}") for kind in ("network", "runtime", "path")),
+    ]
 
 
 def _with_hint(reason: str) -> str:
@@ -72,17 +75,17 @@ def _with_hint(reason: str) -> str:
 
 
 def _in_a_lab() -> list[Finding]:
-    """Networks and runtimes, asked inside a lab, where making a device touches nothing of the machine.
+    """Networks, runtimes and paths, asked inside a lab, where making a device touches nothing of the machine.
 
     Raises InfrastructureError when the lab does not come up.
     """
     lab = registry.find("targets", "lab")
     found = []
     with lab.open_site(Request("doctor", Path())) as site:
-        for kind in ("networks", "runtimes"):
+        for kind in ("networks", "runtimes", "paths"):
             for key in registry.keys(kind):
                 module = registry.find(kind, key)
-                reason = module.unavailable(site.shell())
+                reason = module.unavailable(site.shell(), True) if kind == "paths" else module.unavailable(site.shell())
                 # What is installed and still unusable (no permission, no kernel device) no package mends.
                 packages = module.PACKAGES if reason and "not installed" in reason else ()
                 found.append(Finding(kind[:-1], key, reason is None, reason or "usable", packages))

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weighbridge.shell import Finished, Shell
+
+
+def ip_batch(shell: Shell, *commands: Sequence[str]) -> None:
+    """Run several `ip` commands in one go, which saves most of the time of entering a namespace.
+
+    Raises CommandError at the first that fails; those before it stay.
+    """
+    shell.run(["ip", "-batch", "-"], given=batch(*commands))
+
+
+def batch(*commands: Sequence[str]) -> str:
+    """Commands as a program reads them from its input, one a line."""
+    return "".join(f"{' '.join(words)}\n" for words in commands)
 
 
 @dataclass(frozen=True, slots=True)

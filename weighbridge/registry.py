@@ -10,7 +10,7 @@ from types import ModuleType
 
 from weighbridge.errors import UsageError
 
-KINDS = ("tools", "networks", "paths", "runtimes", "servers", "targets")
+KINDS = ("tools", "features", "networks", "paths", "runtimes", "servers", "targets")
 
 
 @cache

@@ -97,8 +97,8 @@ class Process(Protocol):
 class Shell(Protocol):
     """A place where commands run: a host, a node of the lab, a pod."""
 
-    def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True) -> Finished:
-        """Run to the end.
+    def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True, given: str = "") -> Finished:
+        """Run to the end; `given` is what the command reads on its standard input.
 
         Raises CommandError, with both streams, unless `check` is False.
         """
@@ -153,13 +153,14 @@ class LocalShell:
     prefix: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 
-    def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True) -> Finished:
+    def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True, given: str = "") -> Finished:
         """Run to the end; past the deadline the whole process group is killed."""
         started = time.monotonic()
-        popen = self._popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        source = subprocess.PIPE if given else subprocess.DEVNULL
+        popen = self._popen(argv, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         late = False
         try:
-            out, err = popen.communicate(timeout=timeout)
+            out, err = popen.communicate(given.encode() or None, timeout=timeout)
         except subprocess.TimeoutExpired:
             late = True
             kill_group(popen)
@@ -182,7 +183,8 @@ class LocalShell:
     def start(self, argv: Sequence[str]) -> LocalProcess:
         """Start a process group of its own; the caller stops it."""
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed by LocalProcess.stop
-        return LocalProcess(self._popen(argv, stdout=output, stderr=subprocess.STDOUT), output)
+        streams: dict[str, int | IO[bytes]] = {"stdout": output, "stderr": subprocess.STDOUT}
+        return LocalProcess(self._popen(argv, stdin=subprocess.DEVNULL, **streams), output)
 
     def which(self, program: str) -> str | None:
         """Where a program lies on this machine."""
@@ -190,9 +192,8 @@ class LocalShell:
 
     def _popen(self, argv: Sequence[str], **streams: int | IO[bytes]) -> subprocess.Popen[bytes]:
         try:
-            return subprocess.Popen(  # type: ignore[call-overload, no-any-return]  # the two streams are typed apart
+            return subprocess.Popen(  # type: ignore[call-overload, no-any-return]  # the streams are typed apart
                 [*self.prefix, *argv],
-                stdin=subprocess.DEVNULL,
                 env=dict(self.environment),
                 start_new_session=True,
                 cwd="/",

@@ -172,5 +172,5 @@ def test_memory_is_plausible(site: lab.Lab) -> None:
 def test_every_runtime_says_what_it_refuses_and_fetches(key: str) -> None:
     """The stand and the doctor ask every runtime alike, whether it can run here or not."""
     module = registry.find("runtimes", key)
-    assert module.refuses(Limits()) is None
+    assert module.refuses(Limits(), pods=True) is None
     assert callable(module.fetch)

@@ -158,7 +158,8 @@ def test_an_ordinary_user_gets_a_lab_too() -> None:
     probe = subprocess.run([*nobody, "unshare", "--user", "--map-root-user", "true"], check=False, capture_output=True)
     if probe.returncode:
         pytest.skip("ordinary users may not make user namespaces here")
-    readable = subprocess.run([*nobody, sys.executable, "-c", "import pydantic"], check=False, capture_output=True)
+    inside = [*nobody, "unshare", "--user", "--map-root-user", sys.executable, "-c", "import pydantic"]
+    readable = subprocess.run(inside, check=False, capture_output=True)
     if readable.returncode:
         pytest.skip("an ordinary user cannot read this Python environment")
 

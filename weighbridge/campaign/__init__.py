@@ -19,7 +19,7 @@ from weighbridge.errors import InfrastructureError, StoreError, UsageError
 from weighbridge.measure import Group, Measured, Slot, group_cells, measure
 from weighbridge.model import Cell, Status, Verdict, worst
 from weighbridge.scenario import load_all
-from weighbridge.stand import unavailable
+from weighbridge.stand import stand_key, unavailable
 from weighbridge.targets import Request, Site
 
 
@@ -129,7 +129,7 @@ class Campaign:
 
     def unavailable(self, cell: Cell) -> str | None:
         """Why a cell cannot be measured here, asked once per kind of stand."""
-        key = (cell.tool, cell.stand_key) if self.target.LIVE else (cell.slot_key,)
+        key = (cell.tool, *stand_key(self.site, cell))
         if key not in self._reasons:
             self._reasons[key] = unavailable(self.site, cell)
         return self._reasons[key]

@@ -48,11 +48,18 @@ class Network(Protocol):
     def join(self, pod: Pod, nodes: Sequence[Node]) -> None:
         """Give a pod its interface `eth0`, its address and its routes."""
 
+    def leave(self, pod: Pod, nodes: Sequence[Node]) -> None:
+        """Take away what `join` made outside the pod's own namespace and what does not go with that."""
+
     def carried(self, pod: Pod) -> Carried:
         """What the part that makes this network what it is has carried; all cross-node traffic of the pod passes it."""
 
     def evidence(self, pod: Pod) -> Mapping[str, str]:
         """What else tells this network from others, for the report (its datapath, its version, its chains)."""
+
+
+def nothing_to_leave(pod: Pod, nodes: Sequence[Node]) -> None:
+    """All that was made goes with the pod's namespace."""
 
 
 def no_evidence(pod: Pod) -> Mapping[str, str]:  # noqa: ARG001 - a network's `evidence`
@@ -63,18 +70,23 @@ def no_evidence(pod: Pod) -> Mapping[str, str]:  # noqa: ARG001 - a network's `e
 def device_carried(node: Node, device: str) -> Carried:
     """What a device of a node has received and sent."""
     listing = node.shell.run(["ip", "-json", "-statistics", "link", "show", device]).stdout
-    stats = json.loads(listing)[0]["stats64"]
-    return Carried(f"{device} on {node.name}", int(stats["rx"]["bytes"]) + int(stats["tx"]["bytes"]))
+    return Carried(f"{device} on {node.name}", device_bytes(listing))
 
 
-def missing_device(shell: Shell, kind: str, *arguments: str) -> str | None:
+def device_bytes(listing: str) -> int:
+    """Bytes received and sent, from what `ip -json -statistics link show` says of one device or of several."""
+    counts = [device["stats64"] for device in json.loads(listing)]
+    return sum(int(stats["rx"]["bytes"]) + int(stats["tx"]["bytes"]) for stats in counts)
+
+
+def missing_device(shell: Shell, kind: str, *arguments: str, parent: str | None = None) -> str | None:
     """Why a kernel device kind cannot be made where `shell` runs; None when it can.
 
     Makes one with the `arguments` that the kind demands, and removes it: a module may be loadable on
-    demand, so listing modules would not tell.
+    demand, so listing modules would not tell. A kind that sits on another device finds it as `parent`.
     """
-    name = f"wbprobe{kind[:6]}"
-    made = shell.run(["ip", "link", "add", name, "type", kind, *arguments], check=False)
+    name, on = f"wbprobe{kind[:6]}", ["link", parent] if parent else []
+    made = shell.run(["ip", "link", "add", *on, "name", name, "type", kind, *arguments], check=False)
     if not made.ok:
         return f"this kernel has no {kind} device ({made.stderr.strip() or made.code})"
     shell.run(["ip", "link", "del", name], check=False)

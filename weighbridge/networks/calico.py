@@ -3,8 +3,7 @@
     pod eth0 ──veth── cali<n>  node1  eth0 ═══ link ═══ eth0  node2  cali<n> ──veth── eth0 pod
     (default via 169.254.1.1)  /32 route to every pod: own pods by device, others by their node
 
-As in Calico the pod's gateway is the link-local address 169.254.1.1 that no interface has: the node
-answers the ARP request because proxy_arp is on.
+A pod's gateway is Calico's own, which no interface has.
 """
 
 from __future__ import annotations
@@ -12,17 +11,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weighbridge.hosts import Node, Pod
-from weighbridge.networks import Carried, device_carried
+from weighbridge.networks import Carried, _routed, device_carried
 from weighbridge.networks import no_evidence as evidence
+from weighbridge.networks._routed import leave
 from weighbridge.shell import Shell
 
-__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "unavailable", "wire"]
+__all__ = [
+    "OVERHEAD",
+    "PACKAGES",
+    "PODS",
+    "SERVICES",
+    "address",
+    "carried",
+    "evidence",
+    "join",
+    "leave",
+    "unavailable",
+    "wire",
+]
 
 PODS = True
 OVERHEAD = 0
 PACKAGES = ()
 SERVICES = True
-_GATEWAY = "169.254.1.1"
 
 
 def unavailable(shell: Shell) -> str | None:  # noqa: ARG001 - part of the protocol
@@ -31,14 +42,9 @@ def unavailable(shell: Shell) -> str | None:  # noqa: ARG001 - part of the proto
 
 
 def wire(nodes: Sequence[Node]) -> None:
-    """Let the nodes forward.
-
-    proxy_arp answers only for addresses that the node has a route to; a real node has a default
-    route, a node of the lab has not, so the gateway gets one.
-    """
+    """Let the nodes forward."""
     for node in nodes:
-        node.sysctl(net__ipv4__ip_forward="1")
-        node.ip("route", "add", f"{_GATEWAY}/32", "dev", node.device)
+        _routed.prepare(node)
 
 
 def address(node: Node, number: int) -> str:
@@ -47,22 +53,11 @@ def address(node: Node, number: int) -> str:
 
 
 def join(pod: Pod, nodes: Sequence[Node]) -> None:
-    """Add the veth pair, the pod's default route and the /32 on every node."""
-    node, side = pod.node, f"cali{pod.number}"
-    node.ip("link", "add", side, "mtu", str(node.mtu), "type", "veth", "peer", "name", "eth0", "netns", pod.namespace)
-    # Without proxy_delay = 0 the first answer waits up to 0.8 s.
-    node.sysctl(**{f"net__ipv4__conf__{side}__proxy_arp": "1", f"net__ipv4__neigh__{side}__proxy_delay": "0"})
-    node.ip("link", "set", side, "up")
-    inside = pod.shell
-    inside.run(["ip", "link", "set", "eth0", "mtu", str(node.mtu), "up"])
-    inside.run(["ip", "address", "add", f"{pod.address}/32", "dev", "eth0"])
-    inside.run(["ip", "route", "add", _GATEWAY, "dev", "eth0", "scope", "link"])
-    inside.run(["ip", "route", "add", "default", "via", _GATEWAY, "dev", "eth0"])
+    """Join the pod to its node, and tell every other node which one that is."""
+    _routed.join(pod, pod.node.mtu)
     for other in nodes:
-        if other is node:
-            other.ip("route", "add", f"{pod.address}/32", "dev", side, "scope", "link")
-        else:
-            other.ip("route", "add", f"{pod.address}/32", "via", node.address, "dev", other.device)
+        if other is not pod.node:
+            other.ip("route", "add", f"{pod.address}/32", "via", pod.node.address, "dev", other.device)
 
 
 def carried(pod: Pod) -> Carried:

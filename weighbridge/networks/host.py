@@ -10,9 +10,22 @@ from collections.abc import Sequence
 from weighbridge.hosts import Node, Pod
 from weighbridge.networks import Carried, device_carried
 from weighbridge.networks import no_evidence as evidence
+from weighbridge.networks import nothing_to_leave as leave
 from weighbridge.shell import Shell
 
-__all__ = ["OVERHEAD", "PACKAGES", "PODS", "SERVICES", "address", "carried", "evidence", "join", "unavailable", "wire"]
+__all__ = [
+    "OVERHEAD",
+    "PACKAGES",
+    "PODS",
+    "SERVICES",
+    "address",
+    "carried",
+    "evidence",
+    "join",
+    "leave",
+    "unavailable",
+    "wire",
+]
 
 PODS = False
 OVERHEAD = 0

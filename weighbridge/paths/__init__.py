@@ -34,6 +34,8 @@ class Way:
     """Connections that its rules have translated so far; None where there is nothing to translate."""
     evidence: Mapping[str, str]
     close: Callable[[], None]
+    forget: Callable[[], None] = lambda: None
+    """Frees it from what earlier runs left behind, before each run of a tool; StandError when it cannot."""
 
 
 class Path(Protocol):
@@ -44,11 +46,15 @@ class Path(Protocol):
     PORTS: range | None
     """Which ports a server may listen on to be reached this way; None leaves it the server's own."""
 
+    TRANSLATES: bool
+    """Whether rules lead the way; they know TCP and UDP ports, and nothing else."""
+
     def unavailable(self, shell: Shell, services: bool) -> str | None:
         """Why it cannot be made where `shell` runs, on a network that has `services` or not; None when it can."""
 
     def open(self, service: Service) -> Way:
         """Write its rules.
 
-        Raises CommandError when the kernel refuses one; nothing is left behind then.
+        Raises CommandError when the kernel refuses one, StandError when the way would lead past them; nothing is
+        left behind then.
         """

@@ -7,6 +7,7 @@ from weighbridge.shell import Shell
 
 PACKAGES = ()
 PORTS = None
+TRANSLATES = False
 
 
 def unavailable(shell: Shell, services: bool) -> str | None:  # noqa: ARG001 - part of the protocol

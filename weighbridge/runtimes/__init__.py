@@ -31,7 +31,7 @@ class Command:
 class Files(Protocol):
     """The file system of the place where sandboxes run."""
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path: str, content: str | bytes) -> None:
         """Make a file there, and its folders."""
 
     def read(self, path: str) -> str:
@@ -70,8 +70,8 @@ class Runtime(Protocol):
     def unavailable(self, shell: Shell) -> str | None:
         """Why it cannot run where `shell` runs; None when it can."""
 
-    def refuses(self, limits: Limits) -> str | None:
-        """Which of the limits it cannot keep by its nature, in one line; None when it keeps them all."""
+    def refuses(self, limits: Limits, pods: bool) -> str | None:
+        """Why it cannot keep these limits, or serve where `pods` have no namespaces of their own; None when it can."""
 
     def fetch(self) -> str | None:
         """Bring what cannot be installed as a package into the user's cache; what that was, None when nothing.
@@ -95,8 +95,8 @@ def no_caveat(evidence: Mapping[str, str]) -> str | None:  # noqa: ARG001 - a ru
     return None
 
 
-def keeps_all(limits: Limits) -> str | None:  # noqa: ARG001 - a runtime's `refuses`
-    """It has no processes of its own that a limit could leave out."""
+def keeps_all(limits: Limits, pods: bool) -> str | None:  # noqa: ARG001 - a runtime's `refuses`
+    """It runs anywhere, and has no processes of its own that a limit could leave out."""
     return None
 
 

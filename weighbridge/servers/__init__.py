@@ -19,6 +19,8 @@ class Server(Protocol):
     """Where it usually listens; a second one in the same namespace takes the next."""
     DATA_PORTS: int
     """How many more ports its clients meet it on."""
+    KNOCK: bool
+    """Whether a client that connects and leaves at once does it no harm."""
 
     def argv(self, program: str, port: int, workdir: str, load: Any) -> list[str]:
         """Its command line, staying in the foreground."""

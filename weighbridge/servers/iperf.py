@@ -6,13 +6,14 @@ from typing import Any
 
 from weighbridge.servers import no_files as files
 
-__all__ = ["DATA_PORTS", "PACKAGE", "PORT", "PROGRAMS", "TOOLS", "argv", "files", "single_use", "transport"]
+__all__ = ["DATA_PORTS", "KNOCK", "PACKAGE", "PORT", "PROGRAMS", "TOOLS", "argv", "files", "single_use", "transport"]
 
 PROGRAMS = ("iperf",)
 TOOLS = ("iperf", "ping")
 PACKAGE = "iperf"
 PORT = 5001
 DATA_PORTS = 0
+KNOCK = False
 
 
 def argv(program: str, port: int, workdir: str, load: Any) -> list[str]:  # noqa: ARG001 - part of the protocol

@@ -8,13 +8,14 @@ from typing import Any
 from weighbridge.servers import over_tcp as transport
 from weighbridge.servers import serves_on as single_use
 
-__all__ = ["DATA_PORTS", "PACKAGE", "PORT", "PROGRAMS", "TOOLS", "argv", "files", "single_use", "transport"]
+__all__ = ["DATA_PORTS", "KNOCK", "PACKAGE", "PORT", "PROGRAMS", "TOOLS", "argv", "files", "single_use", "transport"]
 
 PROGRAMS = ("nginx",)
 TOOLS = ("wrk", "wrk2", "ab", "ping")
 PACKAGE = "nginx-light"
 PORT = 8080
 DATA_PORTS = 0
+KNOCK = True
 BODY_BYTES = 612
 
 # The user is root because nginx hands its folders to its user, and the user namespace of a rootless lab

@@ -5,22 +5,20 @@ What a stand makes is undone in reverse order, also when standing up fails half-
 
 from __future__ import annotations
 
-import sys
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 
 from weighbridge import registry
 from weighbridge.errors import MissingToolError, StandError
-from weighbridge.hosts import Pod
+from weighbridge.hosts import Node, Pod
 from weighbridge.model import Cell, PhysicalLimit
 from weighbridge.paths import Service
-from weighbridge.runtimes import Command, Sandbox
-from weighbridge.shell import Deadline, Process, find_program
-from weighbridge.stand import placed
-from weighbridge.stand.live import LiveStand, Started, last_words
+from weighbridge.runtimes import Command
+from weighbridge.shell import find_program
+from weighbridge.stand import needed, placed
+from weighbridge.stand.answer import Awaited, Started, started
+from weighbridge.stand.live import LiveStand
 from weighbridge.stand.reading import Reading, Stand
 from weighbridge.stand.recorded import RecordedStand
 from weighbridge.targets import Hosts, Recordings, Site
@@ -28,9 +26,6 @@ from weighbridge.tools import Endpoint
 from weighbridge.wire import tcp_limit
 
 __all__ = ["LiveStand", "Reading", "RecordedStand", "Stand", "stand_key", "stand_up", "unavailable"]
-
-READY_TIMEOUT = 30.0
-"""Seconds; a virtual machine on an emulated, busy processor takes its time. A server that dies is noticed at once."""
 
 
 def unavailable(site: Site, cell: Cell) -> str | None:
@@ -61,19 +56,20 @@ def _missing_here(site: Hosts, cell: Cell) -> str | None:
     tool, server = registry.find("tools", cell.tool), registry.find("servers", str(cell.server))
     if reason := network.unavailable(shell) or runtime.unavailable(shell) or path.unavailable(shell, network.SERVICES):
         return str(reason)
-    if refusal := runtime.refuses(cell.limits):
-        return str(refusal)
+    limits = placed.scaled(cell.limits, site.capacity)
+    if reason := runtime.refuses(limits, network.PODS):
+        return str(reason)
     try:
-        for needed in (tool, server):
-            find_program(shell, needed.PROGRAMS, needed.PACKAGE)
+        for module in (tool, server):
+            find_program(shell, module.PROGRAMS, module.PACKAGE)
     except MissingToolError as error:
         return str(error)
-    return None
+    return needed.unavailable(site, cell, path)
 
 
 def stand_key(site: Site, cell: Cell) -> tuple[object, ...]:
     """Cells with the same key share a stand: one server live, one set of recordings in replay."""
-    return cell.slot_key if isinstance(site, Recordings) else cell.stand_key
+    return cell.slot_key if isinstance(site, Recordings) else (*cell.stand_key, needed.keys(cell))
 
 
 def stand_up(site: Site, cell: Cell) -> Stand:
@@ -105,8 +101,9 @@ class _Building:
         network, server = registry.find("networks", network_key), registry.find("servers", str(cell.server))
         path = registry.find("paths", cell.axis("path", "pod-ip"))
         near, far = site.nodes[0], site.nodes[-1] if cell.placement == "cross-node" else site.nodes[0]
-        server_pod = site.pod(far, network_key)
-        client_pod = site.pod(near, "host" if cell.client == "node" else network_key)
+        needed.provide(site, cell, self.undo)
+        server_pod = self.pod(far, network_key)
+        client_pod = self.pod(near, "host" if cell.client == "node" else network_key)
         ports = self.ports(server_pod, path, server)
         name = f"{server_pod.name}-{runtime_key}-{cell.server}-{ports[0]}"
         way = path.open(Service(f"{site.run_id}/{name}", site.nodes, client_pod, server_pod, ports))
@@ -127,27 +124,22 @@ class _Building:
         runtime = registry.find("runtimes", runtime_key)
 
         def start() -> Started:
-            waiting = _waiting(client_pod, endpoint) if transport == "tcp" else None
-            try:
-                begun = time.monotonic()
-                sandbox: Sandbox = runtime.start(server_pod, command, limits, site.files, site.run_id)
-                try:
-                    answered = _await_server(
-                        waiting, transport, ports[0], sandbox, f"{cell.server} in {server_pod.name}"
-                    )
-                    figures = {"start_up_time": answered - begun} if answered else {}
-                    return Started(sandbox, {**figures, "memory_footprint": float(sandbox.memory())})
-                except BaseException:
-                    sandbox.stop()
-                    raise
-            finally:
-                if waiting:
-                    waiting.stop()
+            asked = Awaited(f"{cell.server} in {server_pod.name}", client_pod, endpoint, transport, ports[0])
+            return started(
+                lambda: runtime.start(server_pod, command, limits, site.files, site.run_id),
+                asked,
+                knock=transport == "tcp" and server.KNOCK,
+            )
 
         limit = _limit(cell.link_rate, network.OVERHEAD, cell)
         stand = LiveStand(site, cell, limits, start, start(), client_pod, server_pod, endpoint, way, placement, limit)
         self.undo.callback(stand.stop_server)
         return stand
+
+    def pod(self, node: Node, network: str) -> Pod:
+        made = self.site.pod(node, network)
+        self.undo.callback(self.site.remove, made, network)
+        return made
 
     def ports(self, pod: Pod, path: ModuleType, server: ModuleType) -> tuple[int, ...]:
         """The ports that the server waits on: its own and those its clients meet it on besides."""
@@ -160,8 +152,9 @@ class _Building:
 
 
 def _limit(link_rate: float | None, overhead: int, cell: Cell) -> PhysicalLimit | None:
-    """The wire's limit; traffic on one node never meets the wire, and datagrams have no TCP headers."""
-    if not link_rate or cell.placement != "cross-node" or getattr(cell.load, "udp", False):
+    """The wire's limit; traffic on one node never meets the wire, and only a stream has TCP headers."""
+    other = getattr(cell.load, "udp", False) or needed.keys(cell)
+    if not link_rate or cell.placement != "cross-node" or other:
         return None
     return PhysicalLimit(*tcp_limit(link_rate, overhead))
 
@@ -169,35 +162,3 @@ def _limit(link_rate: float | None, overhead: int, cell: Cell) -> PhysicalLimit 
 def _listening(pod: Pod, transport: str, port: int) -> bool:
     listing = pod.shell.run(["ss", "--no-header", "--numeric", "--listening", f"--{transport}", f"sport = :{port}"])
     return bool(listing.stdout.strip())
-
-
-def _waiting(client: Pod, endpoint: Endpoint) -> Process:
-    """A process in the client's place that tries to connect, begun before the server so that it costs it no time."""
-    script = str(Path(__file__).with_name("_answer.py"))
-    command = [sys.executable, "-I", "-S", script, endpoint.host, str(endpoint.port), str(READY_TIMEOUT)]
-    waiting = client.shell.start(command)
-    try:
-        Deadline(READY_TIMEOUT).until(lambda: "waiting" in waiting.said() or not waiting.running(), "a client to wait")
-    except StandError:
-        waiting.stop()
-        raise
-    return waiting
-
-
-def _await_server(waiting: Process | None, transport: str, port: int, sandbox: Sandbox, what: str) -> float | None:
-    """When the server first answered, on the monotonic clock; None for one that only waits for datagrams."""
-
-    def ready() -> bool:
-        if not sandbox.process.running():
-            raise StandError(f"{what} ended at once: {last_words(sandbox)}")
-        if waiting is None:
-            return sandbox.listens(transport, port)
-        return "answered" in waiting.said() or not waiting.running()
-
-    Deadline(READY_TIMEOUT).until(ready, f"{what} to listen on port {port}", interval=0.005)
-    if waiting is None:
-        return None
-    said = waiting.said().split()
-    if "answered" not in said:
-        raise StandError(f"gave up waiting for {what} to answer on port {port}")
-    return float(said[said.index("answered") + 1])

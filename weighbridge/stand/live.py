@@ -19,6 +19,7 @@ from weighbridge.paths import Way
 from weighbridge.procfs import cpu_times
 from weighbridge.runtimes import Sandbox
 from weighbridge.shell import find_program
+from weighbridge.stand.answer import Started, last_words
 from weighbridge.stand.placed import Placement
 from weighbridge.stand.reading import Reading
 from weighbridge.targets import Hosts
@@ -27,14 +28,6 @@ from weighbridge.tools import Endpoint
 CARRIED = 0.5
 """The share of a pod's bytes that has to be seen on the network's own part. Less than one because a counter
 behind an offload counts the headers of many segments once, and another one those of every segment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A server that answers, and what starting it took: `start_up_time` (s), `memory_footprint` (bytes)."""
-
-    sandbox: Sandbox
-    figures: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +92,7 @@ class LiveStand:
         self._runs += 1
         self.site.shape(cell.link_rate)
         argv = tool.argv(find_program(self.client.shell, tool.PROGRAMS, tool.PACKAGE), load, self.endpoint)
+        self.way.forget()
         before, stolen = self._count(), cpu_times()
         command = [*_pinned(self.placement.client), *argv]
         done = self.client.shell.run(command, timeout=_deadline(tool.planned(load), load), check=False)
@@ -165,11 +159,6 @@ class LiveStand:
         if not self._crosses:
             return _Counted(Carried("", 0), 0, self.way.connections())
         return _Counted(self._network.carried(self.server), interface_bytes(self.server), self.way.connections())
-
-
-def last_words(sandbox: Sandbox) -> str:
-    """The last line that a server wrote: a reason has to fit a line of a report."""
-    return (sandbox.process.said().strip() or "it said nothing").splitlines()[-1]
 
 
 def _pinned(cpus: str | None) -> tuple[str, ...]:

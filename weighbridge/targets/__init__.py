@@ -61,6 +61,9 @@ class Hosts(Protocol):
     def pod(self, node: Node, network: str) -> Pod:
         """A new pod of that network; the node itself where the network has no pods."""
 
+    def remove(self, pod: Pod, network: str) -> None:
+        """Take a pod of that network away again; nothing happens to a node."""
+
     def reserve(self, scope: str, port: int) -> int:
         """The first port from `port` on that no other stand of this run has in a namespace, or among node ports."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -74,3 +75,12 @@ class Tool(Protocol):
 
     def select(self, results: Sequence[Result], load: Any) -> Mapping[str, float]:
         """The figures that stand for one cell, whose own load is `load`."""
+
+
+def needs(tool: Tool | ModuleType, load: Any) -> tuple[str, ...]:
+    """What a load needs beyond TCP and UDP sockets, as keys of `weighbridge.features`.
+
+    A tool with such loads has a function `needs(load)`; the others need nothing.
+    """
+    told = getattr(tool, "needs", None)
+    return tuple(told(load)) if told else ()

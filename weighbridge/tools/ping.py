@@ -49,6 +49,11 @@ class Load(weighbridge.tools.Load):
     """Payload in bytes; ping's default is 56. Below 16 there is no room for a time stamp, hence no round-trip time."""
 
 
+def needs(load: Load) -> tuple[str, ...]:  # noqa: ARG001 - every load of it
+    """It has no port that a service could translate."""
+    return ("icmp",)
+
+
 def argv(program: str, load: Load, server: Endpoint) -> list[str]:
     """One line per reply, so that the summary can be checked against them; addresses are never looked up."""
     if server.host.startswith("-"):

@@ -20,9 +20,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 import weighbridge.tools
 from weighbridge.errors import ParseError, UsageError
@@ -54,10 +54,15 @@ _Size = Annotated[Size, Field(ge=1, le=2**31 - 1)]
 _Port = Annotated[Count, Field(ge=1, le=65535)]
 
 
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
 class Load(weighbridge.tools.Load):
     """Which tests, for how long, with which messages, over which ports."""
 
-    tests: Annotated[list[_Test], Field(min_length=1)] = Field(default=["tcp_lat", "tcp_bw"])
+    tests: Annotated[list[_Test], Field(min_length=1), BeforeValidator(_listed)] = Field(default=["tcp_lat", "tcp_bw"])
+    """An axis names one test by each of its values."""
     duration: Annotated[Duration, Field(ge=1, le=86400)] = 2.0
     """Of each test at each message size; qperf knows whole seconds only."""
     message_size: _Size | list[_Size] | None = None
@@ -111,11 +116,31 @@ def argv(program: str, load: Load, server: Endpoint) -> list[str]:
         raise UsageError(f"{server.host!r} is no host name")
     sizes = _sizes(load)
     size = ["-m", str(int(sizes[0]))] if len(sizes) == 1 else ["-oo", str(_loop(sizes))] if sizes else []
+    connected = ["-cm", "1"] if "rdma" in needs(load) else []
     port = ["-ip", str(data_port)] if (data_port := load.ip_port or server.data_port) else []
     return [
-        *(program, "-lp", str(load.listen_port or server.port), *port, "-t", str(int(load.duration)), *size),
+        *(
+            program,
+            "-lp",
+            str(load.listen_port or server.port),
+            *port,
+            "-t",
+            str(int(load.duration)),
+            *size,
+            *connected,
+        ),
         *("-vv", "-uu", "-e", "6", server.host, *load.tests),
     ]
+
+
+def needs(load: Load) -> tuple[str, ...]:
+    """RDMA tests need a device: reliable connections any, found by its address; the others one that has a LID.
+
+    `rd_params()` in rdma.c lets only RC tests find each other by RDMA-CM (`-cm 1`), the one way that RoCE knows.
+    """
+    names = [test.removeprefix("ver_") for test in load.tests]
+    reliable = ("rdma",) if any(name.startswith("rc_") for name in names) else ()
+    return (*reliable, *(("infiniband",) if any(name.startswith(("uc_", "ud_", "xrc_")) for name in names) else ()))
 
 
 def planned(load: Load) -> float:
@@ -258,7 +283,8 @@ def select(results: Sequence[Result], load: Load) -> Mapping[str, float]:
         if len(found) != 1:
             at = f" at {sizes[0]:.0f} B" if sizes else ""
             raise ParseError(f"one result of {test}{at} is wanted, the output holds {len(found)}")
-        main = "latency_mean" if test.endswith("_lat") else "message_rate" if test.endswith("_mr") else "throughput"
+        rate = test.endswith(("_mr", "_swap", "_add"))
+        main = "latency_mean" if test.endswith("_lat") else "message_rate" if rate else "throughput"
         if main in figures:
             raise ParseError(f"two of {', '.join(load.tests)} give {main}: ask for one of them at a time")
         figures = dict(found[0]) | figures

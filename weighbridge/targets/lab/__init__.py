@@ -7,6 +7,7 @@ Every address is from 198.18.0.0/15, kept for benchmarks by RFC 2544, and exists
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 from collections.abc import Iterator, Sequence
@@ -37,7 +38,7 @@ class Lab:
     nodes: Sequence[Node]
     _shaped: float | None = None
     _wired: set[str] = field(default_factory=set)
-    _pods: int = 0
+    _pods: set[int] = field(default_factory=set)
     _reserved: set[tuple[str, int]] = field(default_factory=set)
 
     @property
@@ -57,14 +58,26 @@ class Lab:
             self._wired.add(network)
         if not wiring.PODS:
             return Pod(node.name, 0, node, node.name, node.shell, node.address)
-        self._pods += 1
-        name = f"pod{self._pods}"
+        # The lowest free number: addresses derive from it, and a network has room for some 250 at a time.
+        number = next(number for number in itertools.count(1) if number not in self._pods)
+        self._pods.add(number)
+        name = f"pod{number}"
         self.shell().run(["ip", "netns", "add", name])
         shell = self.namespace.shell(name)
         shell.run(["ip", "link", "set", "lo", "up"])
-        pod = Pod(name, self._pods, node, name, shell, wiring.address(node, self._pods))
+        pod = Pod(name, number, node, name, shell, wiring.address(node, number))
         wiring.join(pod, self.nodes)
         return pod
+
+    def remove(self, pod: Pod, network: str) -> None:
+        """Take a pod's namespace away, and what its network made for it outside."""
+        wiring = registry.find("networks", network)
+        if wiring.PODS:
+            wiring.leave(pod, self.nodes)
+            # The kernel takes a namespace down in its own time, and until then its devices keep their names.
+            pod.shell.run(["ip", "link", "delete", "eth0"])
+            self.shell().run(["ip", "netns", "delete", pod.namespace])
+            self._pods.discard(pod.number)
 
     def reserve(self, scope: str, port: int) -> int:
         """The first port from `port` on that no other stand has in that scope."""

@@ -44,11 +44,11 @@ class Namespace:
         """The same path as seen from outside the lab."""
         return Path(f"/proc/{self.pid}/root{path}")
 
-    def write(self, path: str, text: str) -> None:
+    def write(self, path: str, content: str | bytes) -> None:
         """Make a file inside, and its folders."""
         target = self.outside(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
 
     def read(self, path: str) -> str:
         """The content of a file inside; '' when it is not there."""

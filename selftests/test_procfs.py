@@ -1,0 +1,82 @@
+"""What the kernel tells of processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from weighbridge.procfs import CpuTimes, cpu_times, descendants, memory, processors, sockets
+from weighbridge.runtimes import waits_on
+
+
+@pytest.fixture
+def family() -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a child of its own, both waiting for their input to end."""
+    inner = "import sys; print('up', flush=True); sys.stdin.read()"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    popen = subprocess.Popen([sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert popen.stdout is not None
+    assert popen.stdout.readline() == b"up\n"
+    yield popen
+    popen.communicate()
+
+
+def test_descendants_are_found_and_a_dead_process_has_none(family: subprocess.Popen[bytes]) -> None:
+    """Memory and sockets of a sandbox are those of all that it started."""
+    found = descendants(os.getpid())
+
+    assert family.pid in found
+    assert len(descendants(family.pid)) == 1
+    assert descendants(2**22 + 1) == []
+
+
+def test_memory_counts_shared_pages_once(family: subprocess.Popen[bytes]) -> None:
+    """Two interpreters share their code: together they hold less than twice what the first holds alone."""
+    both = [family.pid, *descendants(family.pid)]
+
+    assert 2**20 < memory(both[:1]) < memory(both) < 2**30
+    assert memory([2**22 + 1]) == 0
+
+
+def test_processors_are_those_a_process_may_use() -> None:
+    """Placement is proven by the kernel's own word."""
+    mine = sorted(os.sched_getaffinity(0))
+    popen = subprocess.Popen(["taskset", "--cpu-list", str(mine[-1]), "sleep", "60"])
+    try:
+        popen.poll()
+        os.sched_setaffinity(popen.pid, {mine[0]})
+        assert processors(popen.pid) == str(mine[0])
+    finally:
+        popen.kill()
+        popen.wait()
+    assert processors(2**22 + 1) == ""
+
+
+@pytest.mark.parametrize(("kind", "transport"), [(socket.SOCK_STREAM, "tcp"), (socket.SOCK_DGRAM, "udp")])
+@pytest.mark.parametrize("family_of", [socket.AF_INET, socket.AF_INET6])
+def test_server_sockets_are_seen_in_the_tables(
+    kind: socket.SocketKind, transport: str, family_of: socket.AddressFamily
+) -> None:
+    """A server waits when its socket does: bound is not listening for TCP, and the other transport is another port."""
+    with socket.socket(family_of, kind) as server:
+        server.bind(("", 0))
+        port = server.getsockname()[1]
+        if transport == "tcp":
+            assert not waits_on(sockets(os.getpid(), transport), port)
+            server.listen()
+
+        assert waits_on(sockets(os.getpid(), transport), port)
+        assert not waits_on(sockets(os.getpid(), "udp" if transport == "tcp" else "tcp"), port)
+    assert not waits_on(sockets(os.getpid(), transport), port)
+
+
+def test_stolen_time_is_a_share_of_what_passed() -> None:
+    """Steal is a share between two readings, and zero where the clock did not move."""
+    assert CpuTimes(300, 30).stolen_since(CpuTimes(100, 10)) == pytest.approx(0.1)
+    assert CpuTimes(100, 10).stolen_since(CpuTimes(100, 10)) == 0
+    assert cpu_times().total > 0
