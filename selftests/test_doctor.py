@@ -13,6 +13,7 @@ from selftests.staged import REPOSITORY
 from weighbridge import doctor, registry
 from weighbridge.cli import main
 from weighbridge.doctor import Finding, examine, install_command
+from weighbridge.errors import MissingToolError
 from weighbridge.shell import LocalShell
 
 
@@ -45,6 +46,19 @@ def test_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     out = capsys.readouterr().out
     assert "install what is missing with:\n  apt-get install --no-install-recommends " in out
     assert "qperf" in out.rpartition("install")[2]
+
+
+def test_fetch_asks_every_runtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One runtime that cannot be served is told, and the others get what they need all the same."""
+
+    def refuse() -> None:
+        raise MissingToolError("go is not installed;\n get it")
+
+    for key in registry.keys("runtimes"):
+        monkeypatch.setattr(registry.find("runtimes", key), "fetch", lambda: None)
+    monkeypatch.setattr(registry.find("runtimes", "gvisor"), "fetch", refuse)
+    monkeypatch.setattr(registry.find("runtimes", "runc"), "fetch", lambda: "something")
+    assert list(doctor.fetch()) == ["gvisor: not fetched: go is not installed; get it", "runc: something"]
 
 
 def test_machine_that_can_make_no_lab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,13 @@ def hierarchies() -> list[Path]:
     return [folder for folder in folders if not folder.is_symlink() and (folder / "cgroup.procs").exists()]
 
 
+def controls(controller: str) -> bool:
+    """Whether a controller (`cpuset`) can be used here."""
+    if version() == 1:
+        return (ROOT / controller / "cgroup.procs").exists()
+    return controller in read(ROOT / "cgroup.controllers").split()
+
+
 def subtree(folder: Path) -> list[Path]:
     """A cgroup's folder in one hierarchy and all below it, deepest first: the order in which they can be removed."""
     return sorted(folder.glob("**/"), key=lambda path: len(path.parts), reverse=True) if folder.exists() else []
@@ -126,7 +133,17 @@ def reserve(path: str) -> None:
         for _ in range(_ATTEMPTS):
             with suppress(OSError):
                 folder.mkdir(parents=True, exist_ok=True)
+                if version() == 1:
+                    _inherit(folder.parent)
+                    _inherit(folder)
                 break
+
+
+def _inherit(folder: Path) -> None:
+    """Give a new cpuset of version 1 what the one above it has: it starts empty, and an empty one takes nothing in."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if read(folder / name) == "\n":
+            (folder / name).write_text(read(folder.parent / name))
 
 
 def make(path: str, limits: Limits) -> None:

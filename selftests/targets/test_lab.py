@@ -126,7 +126,7 @@ def test_killing_the_suite_leaves_nothing(signal_number: signal.Signals, network
     popen = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=ROOT)
     assert popen.stdout is not None
     assert popen.stdout.readline() == b"up\n"
-    assert processes_with("iperf3 -s -p 5998")
+    Deadline(5).until(lambda: bool(processes_with("iperf3 -s -p 5998")), "the server to be executed")
 
     popen.send_signal(signal_number)
     popen.wait()

@@ -53,10 +53,10 @@ def find(shell: Shell) -> Runsc | str:
 
 
 def _candidates(shell: Shell) -> tuple[str, ...]:
-    """Every runsc there is, the newest first."""
+    """Every runsc there is."""
     packaged = shell.which("runsc")
     found = [str(path) for path in cache_folder().glob("runsc-*") if os.access(path, os.X_OK)]
-    return (*sorted(found, key=_date, reverse=True), *([packaged] if packaged else []))
+    return (*sorted(found), *([packaged] if packaged else []))
 
 
 def _found(shell: Shell, candidates: tuple[str, ...]) -> Runsc | str:
@@ -127,4 +127,5 @@ def build() -> str | None:
         [go, "install", "-trimpath", "-ldflags", flags, f"{_MODULE}@{MODULE_VERSION}"], timeout=BUILD_TIMEOUT
     )
     (folder / "runsc").replace(target)
+    folder.rmdir()
     return f"runsc {MODULE_VERSION} in {target}"

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from weighbridge import cgroups, registry
+from weighbridge.model import Limits
+from weighbridge.runtimes import Command, Sandbox
+from weighbridge.targets import lab
+
+ROOT = Path(__file__).parents[2]
+LIMITS = Limits(cpu=0.5, memory=256 * 2**20)
+
+
+def usable(site: lab.Lab, key: str) -> ModuleType:
+    module: ModuleType = registry.find("runtimes", key)
+    if reason := module.unavailable(site.shell()):
+        pytest.skip(reason)
+    return module
+
+
+def start(site: lab.Lab, runtime: ModuleType, *argv: str) -> Sandbox:
+    pod = site.pod(site.nodes[1], "calico")
+    command = Command(argv, f"/run/weighbridge/selftest/{pod.name}")
+    sandbox: Sandbox = runtime.start(pod, command, LIMITS, site.files, "selftest")
+    return sandbox
+
+
+def cgroups_there() -> set[Path]:
+    return {path for root in cgroups.hierarchies() for path in root.glob("weighbridge/selftest/*") if path.is_dir()}
