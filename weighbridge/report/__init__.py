@@ -15,6 +15,7 @@ from weighbridge.model import WORST_FIRST, Status, cell_id
 from weighbridge.report.figures import SYMBOLS
 from weighbridge.report.markdown import escape, link, table
 from weighbridge.report.ranking import rankings
+from weighbridge.report.skips import skips
 from weighbridge.report.tables import RawFolder, compare
 from weighbridge.shell import write_atomically
 from weighbridge.store import RunFile, StoredCell, StoredScenario
@@ -74,7 +75,7 @@ def context(run: RunFile, folder: Path, own: OwnFigures = NO_FIGURES) -> dict[st
             for scenario in run.scenarios
             if (counts := _counts([cell for cell in selected if cell.scenario == scenario.name]))
         ],
-        "not_run": _not_run(selected),
+        "skips": skips(selected),
         "scenarios": [found for scenario in run.scenarios if (found := _scenario(scenario, run, raw, own))],
     }
 
@@ -115,14 +116,6 @@ def _raw_folders(folder: Path) -> RawFolder:
 def _linked(cell: StoredCell, raw: RawFolder) -> str:
     where = raw(cell)
     return link(cell.id, f"{where}/") if where else cell.id
-
-
-def _not_run(selected: Sequence[StoredCell]) -> list[list[str]]:
-    scenarios: dict[str, list[str]] = {}
-    for cell in selected:
-        if cell.status == Status.NOT_RUN:
-            scenarios.setdefault(cell.reason, []).append(cell.scenario)
-    return [[reason, str(len(found)), ", ".join(dict.fromkeys(found))] for reason, found in scenarios.items()]
 
 
 def _scenario(scenario: StoredScenario, run: RunFile, raw: RawFolder, own: OwnFigures) -> dict[str, Any] | None:
