@@ -12,11 +12,13 @@ from typing import Any
 
 from weighbridge.errors import StoreError, UsageError
 from weighbridge.model import WORST_FIRST, Status, cell_id
+from weighbridge.report.conditions import common_link, conditions, steal
+from weighbridge.report.evidence import RawFolder
 from weighbridge.report.figures import SYMBOLS
 from weighbridge.report.markdown import escape, link, table
 from weighbridge.report.ranking import rankings
 from weighbridge.report.skips import skips
-from weighbridge.report.tables import RawFolder, compare
+from weighbridge.report.tables import compare
 from weighbridge.shell import write_atomically
 from weighbridge.store import RunFile, StoredCell, StoredScenario
 from weighbridge.study.own import NO_FIGURES, OwnFigures
@@ -76,6 +78,8 @@ def context(run: RunFile, folder: Path, own: OwnFigures = NO_FIGURES) -> dict[st
             if (counts := _counts([cell for cell in selected if cell.scenario == scenario.name]))
         ],
         "skips": skips(selected),
+        "link": common_link(run.cells),
+        "steal": steal(run.cells),
         "scenarios": [found for scenario in run.scenarios if (found := _scenario(scenario, run, raw, own))],
     }
 
@@ -127,6 +131,7 @@ def _scenario(scenario: StoredScenario, run: RunFile, raw: RawFolder, own: OwnFi
     return {
         "stored": scenario,
         "found": compare(measured, raw),
+        "conditions": conditions(measured),
         "rankings": ranked,
         "beside_study": any("study" in ranking.headings for ranking in ranked),
     }

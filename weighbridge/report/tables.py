@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weighbridge.model import STRUCTURAL_AXES, Status
+from weighbridge.report.evidence import RawFolder, proofs
 from weighbridge.report.figures import OF_THE_STAND, SYMBOLS, judged, ordered, unit_of, unjudged, written
-from weighbridge.report.markdown import Markup, link
 from weighbridge.store import StoredCell
-from weighbridge.units import BYTE, show
+from weighbridge.units import show
 
 FIRST = (
     "latency_mean",
@@ -31,14 +31,7 @@ FIRST = (
 _FULL = 0.7
 """Share of places that must be filled for values to stand side by side; a sparser table is a list of cells."""
 
-_UNLIMITED = "none"
-"""What the evidence says where no limits are in force."""
-_LIMIT = re.compile(r" ?\b(\w+) ([\d.e+]+)\b")
-
 _COMPARED_WITH = re.compile(r" x (\w+)=")
-
-RawFolder = Callable[[StoredCell], str | None]
-"""Where the raw output of a cell lies beside the report, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +43,6 @@ class Comparison:
     rows: list[list[str]]
     compared: str
     limits: list[str]
-    bound: str
     proofs: list[list[str]]
     rounds: str
     percentiles: bool
@@ -82,8 +74,7 @@ def compare(cells: Sequence[StoredCell], raw: RawFolder) -> Comparison:
         rows=rows,
         compared=side,
         limits=_limits(found, varying),
-        bound=_bound(found),
-        proofs=_proofs(found, varying, raw),
+        proofs=proofs(found, [short_name(cell, varying) for cell in found], raw),
         rounds=f"{counts.pop()}" if len(counts) == 1 else "",
         percentiles=any(name.startswith("latency_p") for name in shown),
     )
@@ -178,42 +169,6 @@ def _limits(cells: Sequence[StoredCell], varying: Sequence[str]) -> list[str]:
     return [
         f"{show(value, 'bit/s')} = {formula}" + (f" ({_common(members, varying)})" if len(found) > 1 else "")
         for (value, formula), members in found.items()
-    ]
-
-
-def _bound(cells: Sequence[StoredCell]) -> str:
-    """Which runtimes the limits bind, from what was found in force; '' where nothing was limited."""
-    found = {(cell.axes.get("runtime", ""), cell.evidence["limits"]) for cell in cells if cell.evidence.get("limits")}
-    texts = {text for _, text in found if text != _UNLIMITED}
-    if not texts:
-        return ""
-    which = f" ({_LIMIT.sub(_written, texts.pop())})" if len(texts) == 1 else ""
-    bound = {runtime for runtime, text in found if text != _UNLIMITED}
-    free = sorted({runtime for runtime, _ in found} - bound)
-    if not free:
-        return f"Limits{which} bind every runtime." if all(bound) else f"Limits{which} bind the server."
-    return f"Limits{which} bind every runtime but {' and '.join(free)}, which {'have' if free[1:] else 'has'} none."
-
-
-def _written(limit: re.Match[str]) -> str:
-    """One limit as people write it, `, ` before all but the first."""
-    value = show(float(limit[2]), BYTE) if limit[1] == "memory" else limit[2]
-    return f"{', ' if limit.start() else ''}{limit[1]} {value}"
-
-
-def _proofs(cells: Sequence[StoredCell], varying: Sequence[str], raw: RawFolder) -> list[list[str]]:
-    """What proves each stand, and where the raw output of its cells is; cells with the same of both together."""
-    found: dict[tuple[str, str | None], list[StoredCell]] = {}
-    for cell in cells:
-        proof = "; ".join(f"{key}: {value}" for key, value in cell.evidence.items() if value)
-        found.setdefault((proof, raw(cell)), []).append(cell)
-    return [
-        [
-            ", ".join(short_name(cell, varying) for cell in members),
-            proof,
-            link("raw", f"{folder}/") if folder else Markup("–"),
-        ]
-        for (proof, folder), members in found.items()
     ]
 
 
