@@ -73,11 +73,11 @@ def test_stolen_time_is_told_once_with_the_worst_slot(tmp_path: Path) -> None:
 
     text = told(tmp_path, [stolen("host", 0.0, 0.01), stolen("runc", 0.02, 0.25)])
     assert (
-        "- CPU time stolen by the hypervisor during a slot: median 1.5 %, worst slot 25 % (http-runc, round 1), of 4"
+        "- CPU time stolen by the hypervisor during a slot: median 1.5 %, worst slot 25 % (http-runc, round 1); n = 4"
         in text
     )
     assert "cpu_steal" not in text
-    assert "worst slot 0 %, of 1\n" in told(tmp_path, [stolen("host", 0.0)])
+    assert "worst slot 0 %; n = 1\n" in told(tmp_path, [stolen("host", 0.0)])
     assert "stolen" not in told(tmp_path, [cell("host")])
 
 

@@ -61,7 +61,7 @@ def steal(cells: Sequence[StoredCell]) -> str:
     worst, identity, number = max(taken, key=lambda slot: slot[0])
     middle = show(median(value for value, _, _ in taken), FRACTION, digits=DIGITS)
     where = f" ({identity}, round {number})" if worst else ""
-    return f"median {middle}, worst slot {show(worst, FRACTION, digits=DIGITS)}{where}, of {len(taken)}"
+    return f"median {middle}, worst slot {show(worst, FRACTION, digits=DIGITS)}{where}; n = {len(taken)}"
 
 
 def _bound(cells: Sequence[StoredCell]) -> str:
