@@ -92,7 +92,7 @@ def test_throughput_has_the_physical_limit_beside_it() -> None:
     limit = store.StoredLimit(throughput=800e6, formula="made up")
     found = only(rankings([cell("a", [400e6], THROUGHPUT, limit=limit), cell("b", [1e6], THROUGHPUT)], NO_FIGURES))
     assert column(found, "physical limit") == ["95.37 MiB/s", "–"]
-    assert column(found, "of limit") == ["50.0%", "–"]
+    assert column(found, "of limit") == ["50 %", "–"]
 
 
 def test_neighbours_that_the_rounds_do_not_tell_apart_are_marked() -> None:
@@ -146,7 +146,7 @@ def test_study_stands_beside_what_was_measured() -> None:
     found = only(rankings([cell("host", [2000.0]), cell("calico", [1000.0]), absent("neutron")], own))
     assert column(found, "study") == [
         "12439.61/s",
-        "10804.44/s (its output contradicts itself)",
+        "10804.44/s (its output is refused)",
         "9065.38/s",
     ]
     assert column(found, "study ÷ host") == ["1", "0.869", "0.729"]

@@ -10,11 +10,11 @@ from functools import cached_property
 from weighbridge import metrics
 from weighbridge.judge import CONFIDENCE, median_interval
 from weighbridge.model import Status
-from weighbridge.report.figures import SYMBOLS, judged, ordered, problem, unjudged, written
+from weighbridge.report.figures import DIGITS, SYMBOLS, judged, ordered, problem, unjudged, written
 from weighbridge.report.tables import FIRST
 from weighbridge.store import StoredCell, StoredSummary
 from weighbridge.study.own import Own, OwnFigures
-from weighbridge.units import show
+from weighbridge.units import FRACTION, show
 
 RANKED = ("network", "runtime")
 """The axes whose values are ranked."""
@@ -186,7 +186,7 @@ class _Table:
         if self.limited:
             limit = cell.limit.throughput if cell.limit else None
             texts.append(written(limit, self.metric, cell.tool) if limit else "–")
-            texts.append(f"{self._figure(cell) / limit:.1%}" if limit else "–")
+            texts.append(show(self._figure(cell) / limit, FRACTION, digits=DIGITS) if limit else "–")
         return texts
 
     def _absent(self, cell: StoredCell) -> list[str]:
@@ -213,7 +213,7 @@ class _Table:
             return "–"
         printed = ", ".join(own.printed)
         if own.output is None:
-            return f"{printed} (its output contradicts itself)" if own.refused else printed
+            return f"{printed} (its output is refused)" if own.refused else printed
         output = written(own.output, self.metric, tool)
         return f"{printed} (its output: {output})" if printed else f"{output} (from its output)"
 

@@ -17,8 +17,8 @@ class Own:
 
     `printed` are its texts as the tables print them, `value` what they stand for (their median); None where they
     are only bounds ("2200+") or nothing is printed. `output` is the median of its recorded outputs, given where
-    they contradict what is printed or where nothing is. `refused` says that the outputs contradict themselves, so
-    that none of them gives a figure.
+    they contradict what is printed or where nothing is. `refused` says that the outputs cannot be trusted (they
+    contradict themselves, or are torn), so that none of them gives a figure.
     """
 
     printed: tuple[str, ...]
