@@ -1,8 +1,8 @@
 """Runs whose outcome is written in the scenario's name, for the self-tests of the plugin.
 
-A scenario called `passes`, `fails`, `invalid`, `infra_error`, `inconclusive` or `not_run` ends so;
-`interrupted` and `terminated` send their own process the signal in the middle of measuring, `twice` a second one
-while its stand is undone, `breaks` raises an error that ends the run and `stumbles` one that nobody foresaw.
+A scenario called `passes`, `fails`, `invalid`, `infra_error`, `inconclusive` or `not_run` ends so, `emulated` with a
+caveat; `interrupted` and `terminated` send their own process the signal in the middle of measuring, `twice` a second
+one while its stand is undone, `breaks` raises an error that ends the run and `stumbles` one that nobody foresaw.
 Nothing is measured. As a pytest plugin (`-p selftests.staged`) it works in another process too.
 """
 
@@ -82,7 +82,8 @@ def _measured(name: str, cell: Cell) -> Measured:
         return Measured(cell, problem=(Status.INVALID, "2 + 2 = 5 was printed"))
     if name == "infra_error":
         return Measured(cell, problem=(Status.INFRA_ERROR, "the server did not come up"))
-    return Measured(cell, [Sample("latency_mean", "s", 0, 2e-3 if name == "fails" else 5e-4)])
+    figures = [Sample("latency_mean", "s", 0, 2e-3 if name == "fails" else 5e-4)]
+    return Measured(cell, figures, caveat="emulated CPU" if name == "emulated" else None)
 
 
 def _judge(budget: Any, cell: str, *rest: Any, **options: Any) -> Verdict | None:

@@ -60,9 +60,10 @@ def test_resume_after_a_stop_anywhere(checkout: Checkout, seed: int) -> None:
 
 def test_finished_groups_are_not_measured_again(checkout: Checkout) -> None:
     """Resuming a finished run stands nothing up and gives the same verdicts."""
-    checkout.stage("passes", "fails", "invalid", "infra_error", "not_run", "inconclusive")
+    checkout.stage("passes", "fails", "invalid", "infra_error", "not_run", "inconclusive", "emulated")
     checkout.run()
     before = checkout.stored
+    assert [cell["scenario"] for cell in before["cells"] if cell["caveat"]] == ["emulated"]
 
     def measure(*_: Any, **__: Any) -> Any:
         raise AssertionError("measured again")

@@ -25,13 +25,13 @@ def test_run_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     store.save(tmp_path, run)
     assert store.load(tmp_path) == run
     assert store.load(tmp_path / store.RUN) == run
-    assert json.loads((tmp_path / store.RUN).read_text())["schema"] == "weighbridge-run/1"
+    assert json.loads((tmp_path / store.RUN).read_text())["schema"] == "weighbridge-run/2"
 
 
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        ({"schema": "weighbridge-run/2"}, "'weighbridge-run/2', this version reads 'weighbridge-run/1'"),
+        ({"schema": "weighbridge-run/9"}, "'weighbridge-run/9', this version reads 'weighbridge-run/1' and"),
         ({"schema": None}, "of schema None"),
         ({"cells": 3}, "cells: Input should be a valid list"),
         ({"colour": "red"}, "colour: Extra inputs"),
@@ -44,6 +44,15 @@ def test_other_schemas_are_refused(tmp_path: Path, change: dict[str, Any], names
     (tmp_path / store.RUN).write_text(json.dumps(document))
     with pytest.raises(StoreError, match=names):
         store.load(tmp_path)
+
+
+def test_runs_of_the_first_schema_are_still_read(tmp_path: Path) -> None:
+    """A run stored before cells had a link rate and a caveat loses nothing, and nothing is made up for it."""
+    document = json.loads(store.dump(stored_run.run())) | {"schema": "weighbridge-run/1"}
+    for cell in document["cells"]:
+        del cell["caveat"], cell["link_rate"]
+    (tmp_path / store.RUN).write_text(json.dumps(document))
+    assert {(cell.caveat, cell.link_rate) for cell in store.load(tmp_path).cells} == {(None, None)}
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff\xfe", b"[" * 100_000], ids=repr)
@@ -152,4 +161,4 @@ def test_schema_names_every_key_of_a_run() -> None:
     schema = json.loads(store.run_schema())
     document = json.loads(store.dump(stored_run.run()))
     assert set(schema["properties"]) == set(schema["required"]) == set(document)
-    assert schema["properties"]["schema"] == {"const": "weighbridge-run/1"}
+    assert schema["properties"]["schema"] == {"const": "weighbridge-run/2"}

@@ -56,6 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="render the reports of a stored run again")
     report.add_argument("folder", metavar="RUN", type=Path, help="a run directory")
     report.add_argument("--templates", type=Path, default=Path("reports/templates"), help="folder of *.j2 templates")
+    report.add_argument(
+        "--scenarios", type=Path, default=Path("scenarios"), help="folder whose studies/ stand beside what was measured"
+    )
     report.set_defaults(run=_report)
 
     doctor = commands.add_parser("doctor", help="what this machine can run, and what is missing")
@@ -96,7 +99,7 @@ def _report(options: argparse.Namespace) -> int:
                 f"{options.folder} was interrupted before it was written down; go on with --resume={options.folder}"
             )
         raise UsageError(f"{options.folder} holds no run; run directories are in reports/runs/")
-    for path in rerender(options.folder, options.templates):
+    for path in rerender(options.folder, options.templates, options.scenarios):
         print(path)
     return 0
 

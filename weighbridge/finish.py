@@ -9,7 +9,8 @@ from pathlib import Path
 from weighbridge import __version__, registry, report, store
 from weighbridge.campaign import Campaign, Outcome
 from weighbridge.errors import UsageError
-from weighbridge.retell import retell
+from weighbridge.retell import own_figures, retell
+from weighbridge.study.own import OwnFigures
 
 
 def write_run(campaign: Campaign, root: Path) -> None:
@@ -22,7 +23,7 @@ def write_run(campaign: Campaign, root: Path) -> None:
     store.save(campaign.folder, run)
     templates = root / "reports" / "templates"
     if templates.is_dir():
-        report.render(run, campaign.folder, templates)
+        report.render(run, campaign.folder, templates, _own_figures(run, campaign.settings.scenarios))
 
 
 def stored(campaign: Campaign) -> store.RunFile:
@@ -57,12 +58,15 @@ def stored(campaign: Campaign) -> store.RunFile:
             )
             for s in scenarios
         ],
-        cells=[_cell(outcome, selected=name in selected) for name, outcome in campaign.outcomes.items()],
+        cells=[
+            _cell(outcome, selected=name in selected, live=campaign.target.LIVE)
+            for name, outcome in campaign.outcomes.items()
+        ],
         studies=retell(campaign.settings.scenarios, studies) if studies else [],
     )
 
 
-def _cell(outcome: Outcome, *, selected: bool) -> store.StoredCell:
+def _cell(outcome: Outcome, *, selected: bool, live: bool) -> store.StoredCell:
     cell, measured = outcome.cell, outcome.measured
     samples = [store.StoredSample(**asdict(sample)) for sample in measured.samples]
     return store.StoredCell(
@@ -84,14 +88,21 @@ def _cell(outcome: Outcome, *, selected: bool) -> store.StoredCell:
             )
             for v in outcome.verdicts
         ],
+        caveat=measured.caveat,
+        link_rate=(cell.link_rate or "unshaped") if live and samples else None,
     )
 
 
-def rerender(folder: Path, templates: Path) -> list[Path]:
-    """Render the reports of a stored run again.
+def rerender(folder: Path, templates: Path, scenarios: Path) -> list[Path]:
+    """Render the reports of a stored run again, beside the figures of the studies below `scenarios`, if they are there.
 
-    Raises StoreError or UsageError when there is no run or no template.
+    Raises StoreError or UsageError when there is no run or no template, ScenarioError when a study is broken.
     """
     if not folder.exists():
         raise UsageError(f"{folder} does not exist; run directories are in reports/runs/")
-    return report.render(store.load(folder), folder if folder.is_dir() else folder.parent, templates)
+    run = store.load(folder)
+    return report.render(run, folder if folder.is_dir() else folder.parent, templates, _own_figures(run, scenarios))
+
+
+def _own_figures(run: store.RunFile, scenarios: Path) -> OwnFigures:
+    return own_figures(scenarios, {scenario.study for scenario in run.scenarios if scenario.study})

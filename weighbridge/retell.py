@@ -7,8 +7,9 @@ holes would not repeat the study.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 from weighbridge import metrics, registry, units
 from weighbridge.errors import ParseError
@@ -17,9 +18,10 @@ from weighbridge.model import Cell
 from weighbridge.scenario import Scenario, load_all
 from weighbridge.stand import Reading
 from weighbridge.store import StoredDiscrepancy, StoredStudy, StoredTable
-from weighbridge.study import Column, Row, Study, Table, audit, load
+from weighbridge.study import Column, Printed, Row, Study, Table, audit, load
 from weighbridge.study.audit_tables import agree
 from weighbridge.study.interval import exactly
+from weighbridge.study.own import Own
 
 Figures = Mapping[tuple[str, frozenset[tuple[str, str]], str], Sequence[float]]
 
@@ -41,6 +43,53 @@ def retell(folder: Path, names: Iterable[str]) -> list[StoredStudy]:
             told.append(_retold(study, [s for s in scenarios if s.study == study.name], earlier))
         earlier.append(study)
     return told
+
+
+def own_figures(folder: Path, names: Iterable[str]) -> dict[tuple[str, frozenset[tuple[str, str]], str], Own]:
+    """Every figure that the named studies below `folder`/studies give of a scenario's cells; none of one not there.
+
+    A table's printed figure counts first; where a recorded output contradicts it, that stands beside it.
+    Raises ScenarioError when a study's data are broken.
+    """
+    found: dict[tuple[str, frozenset[tuple[str, str]], str], Own] = {}
+    there = [path for name in sorted(set(names)) if (path := folder / "studies" / name).is_dir()]
+    scenarios = load_all(folder, "study") if there else []
+    for path in there:
+        study = load(path)
+        outputs, _ = _figures(study, [s for s in scenarios if s.study == study.name], doubtful=False)
+        printed: dict[tuple[str, frozenset[tuple[str, str]], str], list[Printed]] = {}
+        for table in study.tables.values():
+            for row, column, text in _told(table):
+                key = (column.scenario, frozenset(table.cell(row, column).items()), column.metric)
+                printed.setdefault(key, []).append(text)
+        for key in printed.keys() | outputs.keys():
+            if own := _own(printed.get(key, ()), outputs.get(key, ())):
+                found[key] = own
+    return found
+
+
+def _told(table: Table) -> Iterator[tuple[Row, Column, Printed]]:
+    """The figures of a table that are a metric of a cell, not a share of one."""
+    for row in table.rows:
+        for column, text in zip(table.columns, row.printed, strict=True):
+            figure = column.read(text)
+            if column.metric and not column.per and figure is not None:
+                yield row, column, figure
+
+
+def _own(printed: Sequence[Printed], outputs: Sequence[float]) -> Own | None:
+    """What is printed of one figure, beside the outputs that give it; NaN stands for one that is refused."""
+    given = [value for value in outputs if not math.isnan(value)]
+    if not printed and not given:
+        return None
+    exact = [units.parse(text.value).value for text in printed if text.bound is None]
+    borne_out = all(any(agree(text, exactly(value)) for value in given) for text in printed)
+    return Own(
+        printed=tuple(text.value + ("+" if text.bound == "lower" else "") for text in printed),
+        value=median(exact) if exact and len(exact) == len(printed) else None,
+        output=median(given) if given and not (printed and borne_out) else None,
+        refused=bool(outputs) and not given,
+    )
 
 
 def _retold(study: Study, scenarios: Sequence[Scenario], earlier: Sequence[Study]) -> StoredStudy:
@@ -68,8 +117,11 @@ def _retold(study: Study, scenarios: Sequence[Scenario], earlier: Sequence[Study
     )
 
 
-def _figures(study: Study, scenarios: Sequence[Scenario]) -> tuple[Figures, dict[str, str]]:
-    """What every recording gives, series after series; NaN, and the reason by file, where it was refused."""
+def _figures(study: Study, scenarios: Sequence[Scenario], *, doubtful: bool = True) -> tuple[Figures, dict[str, str]]:
+    """What every recording gives, series after series; NaN, and the reason by file, where it was refused.
+
+    `doubtful` figures are true of their output and must not be judged all the same, such as a saturated latency.
+    """
     found: dict[tuple[str, frozenset[tuple[str, str]], str], list[float]] = {}
     refused: dict[str, str] = {}
     for scenario in scenarios:
@@ -89,7 +141,7 @@ def _figures(study: Study, scenarios: Sequence[Scenario]) -> tuple[Figures, dict
                     continue
                 for sample in samples:
                     names.add(sample.metric)
-                    if sample.value is not None:
+                    if sample.value is not None and (doubtful or sample.invalid is None):
                         found.setdefault((cell.scenario, axes, sample.metric), []).append(sample.value)
             for figure in study.figures_of(cell.scenario, cell.axes):
                 for name, printed in figure.metrics.items():

@@ -11,7 +11,7 @@ import re
 import statistics
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -22,7 +22,9 @@ from weighbridge.shell import write_atomically
 _BESIDE = re.compile(r"_(stdev|mdev|min|max)\Z|_per_thread_")
 """Metrics that tell how another one is spread; nobody compares runs by them."""
 
-SCHEMA = "weighbridge-run/1"
+SCHEMA = "weighbridge-run/2"
+READABLE = ("weighbridge-run/1", SCHEMA)
+"""The first schema had neither `caveat` nor `link_rate`."""
 RUN, BENCHMARK = "run.json", "benchmark.json"
 
 
@@ -86,6 +88,10 @@ class StoredCell(_Stored):
     evidence: dict[str, str]
     limit: StoredLimit | None
     verdicts: list[StoredVerdict]
+    caveat: str | None = None
+    """Why no verdict rests on its figures although they are true, such as an emulated processor."""
+    link_rate: float | Literal["unshaped"] | None = None
+    """Line rate (bit/s) that the link was shaped to; null where that is not known, as of a recording."""
 
 
 class StoredScenario(_Stored):
@@ -168,8 +174,8 @@ def load(folder: Path) -> RunFile:
     if not isinstance(document, dict):
         raise StoreError(f"{path} is no stored run: it holds no object")
     found = document.pop("schema", None)
-    if found != SCHEMA:
-        raise StoreError(f"{path} is of schema {found!r}, this version reads {SCHEMA!r}")
+    if found not in READABLE:
+        raise StoreError(f"{path} is of schema {found!r}, this version reads {' and '.join(map(repr, READABLE))}")
     try:
         return RunFile.model_validate({"schema_": found, **document})
     except ValidationError as error:

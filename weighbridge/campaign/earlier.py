@@ -17,6 +17,7 @@ def told(measured: Measured, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "problem": measured.problem,
         "evidence": measured.evidence,
         "limit": asdict(measured.limit) if measured.limit else None,
+        "caveat": measured.caveat,
         "verdicts": [asdict(verdict) for verdict in verdicts],
     }
 
@@ -53,6 +54,7 @@ class Earlier:
             samples = [s for _, by_cell in sorted(self._of(group).items()) for s in by_cell.get(cell.id, ())]
             measured = Measured(cell, samples, dict(kept["evidence"]))
             measured.limit = PhysicalLimit(**kept["limit"]) if kept["limit"] else None
+            measured.caveat = kept.get("caveat")
             measured.problem = (Status(kept["problem"][0]), kept["problem"][1]) if kept["problem"] else None
             found.append((measured, tuple(_verdict(verdict) for verdict in kept["verdicts"])))
         return found

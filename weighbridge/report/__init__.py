@@ -12,22 +12,30 @@ from typing import Any
 
 from weighbridge.errors import StoreError, UsageError
 from weighbridge.model import WORST_FIRST, Status, cell_id
+from weighbridge.report.conditions import common_link, conditions, steal
+from weighbridge.report.evidence import RawFolder
+from weighbridge.report.figures import SYMBOLS
 from weighbridge.report.markdown import escape, link, table
-from weighbridge.report.tables import SYMBOLS, RawFolder, compare
+from weighbridge.report.ranking import rankings
+from weighbridge.report.skips import skips
+from weighbridge.report.tables import compare
 from weighbridge.shell import write_atomically
 from weighbridge.store import RunFile, StoredCell, StoredScenario
+from weighbridge.study.own import NO_FIGURES, OwnFigures
 
 __all__ = ["SYMBOLS", "context", "escape", "render", "table", "verdict_rows"]
 
 
-def render(run: RunFile, folder: Path, templates: Path) -> list[Path]:
+def render(run: RunFile, folder: Path, templates: Path, own: OwnFigures = NO_FIGURES) -> list[Path]:
     """Write every report of a run into its directory; the paths written.
 
+    `own` are the figures of the studies that its scenarios repeat. A template whose name begins with an
+    underscore is a part of others.
     Raises UsageError when there are no templates, StoreError when the disk refuses.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape  # noqa: PLC0415 - only a report pays for it
 
-    names = sorted(path.name for path in templates.glob("*.j2"))
+    names = sorted(path.name for path in templates.glob("*.j2") if not path.name.startswith("_"))
     if not names:
         raise UsageError(f"{templates} holds no report templates (*.j2)")
     environment = Environment(
@@ -44,14 +52,14 @@ def render(run: RunFile, folder: Path, templates: Path) -> list[Path]:
     for name in names:
         path = folder / name.removesuffix(".j2")
         try:
-            write_atomically(path, environment.get_template(name).render(**context(run, folder)))
+            write_atomically(path, environment.get_template(name).render(**context(run, folder, own)))
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror}; run.json there is complete") from error
         written.append(path)
     return written
 
 
-def context(run: RunFile, folder: Path) -> dict[str, Any]:
+def context(run: RunFile, folder: Path, own: OwnFigures = NO_FIGURES) -> dict[str, Any]:
     """What every template is given."""
     selected = [cell for cell in run.cells if cell.selected]
     raw = _raw_folders(folder)
@@ -69,8 +77,10 @@ def context(run: RunFile, folder: Path) -> dict[str, Any]:
             for scenario in run.scenarios
             if (counts := _counts([cell for cell in selected if cell.scenario == scenario.name]))
         ],
-        "not_run": _not_run(selected),
-        "scenarios": [found for scenario in run.scenarios if (found := _scenario(scenario, run, raw))],
+        "skips": skips(selected),
+        "link": common_link(run.cells),
+        "steal": steal(run.cells),
+        "scenarios": [found for scenario in run.scenarios if (found := _scenario(scenario, run, raw, own))],
     }
 
 
@@ -112,14 +122,16 @@ def _linked(cell: StoredCell, raw: RawFolder) -> str:
     return link(cell.id, f"{where}/") if where else cell.id
 
 
-def _not_run(selected: Sequence[StoredCell]) -> list[list[str]]:
-    scenarios: dict[str, list[str]] = {}
-    for cell in selected:
-        if cell.status == Status.NOT_RUN:
-            scenarios.setdefault(cell.reason, []).append(cell.scenario)
-    return [[reason, str(len(found)), ", ".join(dict.fromkeys(found))] for reason, found in scenarios.items()]
-
-
-def _scenario(scenario: StoredScenario, run: RunFile, raw: RawFolder) -> dict[str, Any] | None:
-    cells = [cell for cell in run.cells if cell.scenario == scenario.name and cell.status != Status.NOT_RUN]
-    return {"stored": scenario, "found": compare(cells, raw)} if any(cell.samples for cell in cells) else None
+def _scenario(scenario: StoredScenario, run: RunFile, raw: RawFolder, own: OwnFigures) -> dict[str, Any] | None:
+    cells = [cell for cell in run.cells if cell.scenario == scenario.name]
+    measured = [cell for cell in cells if cell.status != Status.NOT_RUN]
+    if not any(cell.samples for cell in measured):
+        return None
+    ranked = rankings(cells, own)
+    return {
+        "stored": scenario,
+        "found": compare(measured, raw),
+        "conditions": conditions(measured),
+        "rankings": ranked,
+        "beside_study": any("study" in ranking.headings for ranking in ranked),
+    }

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
-from weighbridge import metrics, registry
-from weighbridge.errors import UnitError, UsageError
 from weighbridge.model import STRUCTURAL_AXES, Status
-from weighbridge.report.markdown import Markup, link
+from weighbridge.report.evidence import RawFolder, proofs
+from weighbridge.report.figures import OF_THE_STAND, SYMBOLS, judged, ordered, unit_of, unjudged, written
 from weighbridge.store import StoredCell
-from weighbridge.units import BYTE, parse, show
+from weighbridge.units import show
 
-SYMBOLS = {
-    Status.PASS: "✅",
-    Status.FAIL: "❌",
-    Status.INCONCLUSIVE: "❔",
-    Status.INVALID: "🚫",
-    Status.INFRA_ERROR: "💥",
-    Status.NOT_RUN: "➖",
-}
-
-_FIRST = (
+FIRST = (
     "latency_mean",
     "latency_p50",
     "latency_p90",
@@ -35,23 +24,14 @@ _FIRST = (
     "round_trip_time_mean",
     "packet_loss",
     "jitter",
+    *OF_THE_STAND,
 )
 """What a table shows of a cell, in this order; the rest stays in run.json."""
-
-_DIGITS = 4
-"""Of a measured figure: more would be noise."""
 
 _FULL = 0.7
 """Share of places that must be filled for values to stand side by side; a sparser table is a list of cells."""
 
-_UNLIMITED = "none"
-"""What the evidence says where no limits are in force."""
-_LIMIT = re.compile(r" ?\b(\w+) ([\d.e+]+)\b")
-
 _COMPARED_WITH = re.compile(r" x (\w+)=")
-
-RawFolder = Callable[[StoredCell], str | None]
-"""Where the raw output of a cell lies beside the report, if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +43,6 @@ class Comparison:
     rows: list[list[str]]
     compared: str
     limits: list[str]
-    bound: str
     proofs: list[list[str]]
     rounds: str
     percentiles: bool
@@ -71,11 +50,13 @@ class Comparison:
 
 def compare(cells: Sequence[StoredCell], raw: RawFolder) -> Comparison:
     """The figures of one scenario's measured cells."""
-    axes = {axis: _ordered([cell.axes[axis] for cell in cells]) for axis in cells[0].axes}
+    axes = {axis: ordered([cell.axes[axis] for cell in cells]) for axis in cells[0].axes}
     varying = [axis for axis, values in axes.items() if len(values) > 1]
     side = _compared(cells, varying)
-    counts = {summary.n for cell in cells for summary in cell.summary}
-    write = _Writer(_customary(cells[0].tool), say_n=len(counts) > 1)
+    # A server that is not started anew every round has one start-up; that must not hide how many rounds the rest has.
+    summaries = [s for cell in cells for s in cell.summary]
+    counts = {s.n for s in summaries if s.metric not in OF_THE_STAND} or {s.n for s in summaries}
+    write = _Writer(next(iter(counts)) if len(counts) == 1 else None)
     shown = _columns(cells)
     found = _sorted(cells, axes)
     if side:
@@ -93,8 +74,7 @@ def compare(cells: Sequence[StoredCell], raw: RawFolder) -> Comparison:
         rows=rows,
         compared=side,
         limits=_limits(found, varying),
-        bound=_bound(found),
-        proofs=_proofs(found, varying, raw),
+        proofs=proofs(found, [short_name(cell, varying) for cell in found], raw),
         rounds=f"{counts.pop()}" if len(counts) == 1 else "",
         percentiles=any(name.startswith("latency_p") for name in shown),
     )
@@ -117,16 +97,6 @@ def _compared(cells: Sequence[StoredCell], varying: Sequence[str]) -> str:
     rows = {tuple(cell.axes[axis] for axis in varying if axis != side) for cell in cells}
     values = {cell.axes[side] for cell in cells} if side else set()
     return side if len(cells) >= _FULL * len(rows) * len(values) else ""
-
-
-def _ordered(values: Sequence[str]) -> list[str]:
-    """Each value once: by size where all are quantities or numbers, else as first met."""
-    once = list(dict.fromkeys(values))
-    try:
-        sizes = {value: float(value) if value.isdecimal() else parse(value).value for value in once}
-    except UnitError:
-        return once
-    return sorted(once, key=sizes.__getitem__)
 
 
 def _sorted(cells: Sequence[StoredCell], axes: Mapping[str, Sequence[str]]) -> list[StoredCell]:
@@ -158,42 +128,31 @@ def _columns(cells: Sequence[StoredCell]) -> list[str]:
     present = dict.fromkeys(sample.metric for cell in cells for sample in cell.samples)
     budgeted = [verdict.budget.split()[0] for cell in cells for verdict in cell.verdicts]
     errors = [s.metric for cell in cells for s in cell.samples if s.metric.startswith("errors_") and s.value]
-    return [name for name in dict.fromkeys([*_FIRST, *budgeted, *sorted(errors)]) if name in present]
-
-
-def _customary(tool: str) -> Mapping[str, str]:
-    """The units that a tool itself prints, by metric prefix; none for a tool of another version of this suite."""
-    try:
-        found: Mapping[str, str] = getattr(registry.find("tools", tool), "CUSTOMARY", {})
-    except UsageError:
-        return {}
-    return found
+    return [name for name in dict.fromkeys([*FIRST, *budgeted, *sorted(errors)]) if name in present]
 
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """Writes figures in a tool's customary units."""
+    """Writes figures of so many rounds, in a tool's customary units."""
 
-    customary: Mapping[str, str]
-    say_n: bool
+    rounds: int | None
+    """How many valid samples a figure has where it does not say so; None where each has to."""
 
     def figure(self, cell: StoredCell, name: str) -> str:
         """Median and range of the valid samples, with the limit and the verdict; brackets around what is not judged."""
-        unit = next((u for prefix, u in self.customary.items() if name.startswith(prefix)), "")
-        for summary in cell.summary:
-            if summary.metric == name:
-                text, *spread = (
-                    show(v, summary.unit, unit, _DIGITS) for v in (summary.median, summary.low, summary.high)
-                )
-                notes = [f"{spread[0]} … {spread[1]}"] if spread[0] != spread[1] else []
-                notes += [f"n = {summary.n}"] if self.say_n and summary.n > 1 else []
-                if name == "throughput" and cell.limit:
-                    share = summary.median / cell.limit.throughput
-                    notes.append(f"{share:.1%} of {show(cell.limit.throughput, summary.unit, unit)}")
-                return " ".join([text, *([f"({'; '.join(notes)})"] if notes else []), *_marks(cell, name)])
-        doubtful = [s.value for s in cell.samples if s.metric == name and s.value is not None]
-        unjudged = [f"[{show(median(doubtful), metrics.metric(name).unit, unit, _DIGITS)}]"] if doubtful else []
-        return " ".join([*unjudged, *_marks(cell, name)])
+        summary = judged(cell, name)
+        if summary is None:
+            doubtful = unjudged(cell, name)
+            shown = [] if doubtful is None else [f"[{written(doubtful, name, cell.tool)}]"]
+            return " ".join([*shown, *_marks(cell, name)])
+        text, *spread = (written(v, name, cell.tool) for v in (summary.median, summary.low, summary.high))
+        notes = [f"{spread[0]} … {spread[1]}"] if spread[0] != spread[1] else []
+        if summary.n != self.rounds and (summary.n > 1 or self.rounds is not None):
+            notes.append(f"n = {summary.n}")
+        if name == "throughput" and cell.limit:
+            share = summary.median / cell.limit.throughput
+            notes.append(f"{share:.1%} of {show(cell.limit.throughput, summary.unit, unit_of(cell.tool, name))}")
+        return " ".join([text, *([f"({'; '.join(notes)})"] if notes else []), *_marks(cell, name)])
 
 
 def _marks(cell: StoredCell, name: str) -> list[str]:
@@ -210,42 +169,6 @@ def _limits(cells: Sequence[StoredCell], varying: Sequence[str]) -> list[str]:
     return [
         f"{show(value, 'bit/s')} = {formula}" + (f" ({_common(members, varying)})" if len(found) > 1 else "")
         for (value, formula), members in found.items()
-    ]
-
-
-def _bound(cells: Sequence[StoredCell]) -> str:
-    """Which runtimes the limits bind, from what was found in force; '' where nothing was limited."""
-    found = {(cell.axes.get("runtime", ""), cell.evidence["limits"]) for cell in cells if cell.evidence.get("limits")}
-    texts = {text for _, text in found if text != _UNLIMITED}
-    if not texts:
-        return ""
-    which = f" ({_LIMIT.sub(_written, texts.pop())})" if len(texts) == 1 else ""
-    bound = {runtime for runtime, text in found if text != _UNLIMITED}
-    free = sorted({runtime for runtime, _ in found} - bound)
-    if not free:
-        return f"Limits{which} bind every runtime." if all(bound) else f"Limits{which} bind the server."
-    return f"Limits{which} bind every runtime but {' and '.join(free)}, which {'have' if free[1:] else 'has'} none."
-
-
-def _written(limit: re.Match[str]) -> str:
-    """One limit as people write it, `, ` before all but the first."""
-    value = show(float(limit[2]), BYTE) if limit[1] == "memory" else limit[2]
-    return f"{', ' if limit.start() else ''}{limit[1]} {value}"
-
-
-def _proofs(cells: Sequence[StoredCell], varying: Sequence[str], raw: RawFolder) -> list[list[str]]:
-    """What proves each stand, and where the raw output of its cells is; cells with the same of both together."""
-    found: dict[tuple[str, str | None], list[StoredCell]] = {}
-    for cell in cells:
-        proof = "; ".join(f"{key}: {value}" for key, value in cell.evidence.items() if value)
-        found.setdefault((proof, raw(cell)), []).append(cell)
-    return [
-        [
-            ", ".join(short_name(cell, varying) for cell in members),
-            proof,
-            link("raw", f"{folder}/") if folder else Markup("–"),
-        ]
-        for (proof, folder), members in found.items()
     ]
 
 
