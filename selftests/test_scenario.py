@@ -373,7 +373,7 @@ def top(line: str) -> str:
         ('link_rate = "100 Mbit/s"', "link_rate", 100e6),
         ('link_rate = "unshaped"', "link_rate", None),
         ("fresh_server = true", "fresh_server", True),
-        ("allow_emulation = true", "allow_emulation", True),
+        ("allow_substitutes = true", "allow_substitutes", True),
         ("", "link_rate", 1e9),
         ("", "cpus", "free"),
     ],

@@ -62,8 +62,10 @@ def _parser() -> argparse.ArgumentParser:
     report.set_defaults(run=_report)
 
     doctor = commands.add_parser("doctor", help="what this machine can run, and what is missing")
-    doctor.add_argument("--fetch", action="store_true", help="first fetch or build what runtimes need beyond packages")
     doctor.set_defaults(run=_doctor)
+
+    fetch = commands.add_parser("fetch", help="bring what runtimes need and no package holds into the user's cache")
+    fetch.set_defaults(run=_fetch)
 
     cleanup = commands.add_parser("cleanup", help="remove the empty cgroups of runs that were killed")
     cleanup.add_argument("--list", action="store_true", help="only list them")
@@ -104,14 +106,19 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
-def _doctor(options: argparse.Namespace) -> int:
+def _fetch(options: argparse.Namespace) -> int:  # noqa: ARG001 - it takes none
+    from weighbridge.doctor import fetch  # noqa: PLC0415
+
+    for line in fetch():
+        print(line, flush=True)
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:  # noqa: ARG001 - it takes none
     from tabulate import tabulate  # noqa: PLC0415
 
-    from weighbridge.doctor import examine, fetch, install_command  # noqa: PLC0415
+    from weighbridge.doctor import examine, install_command  # noqa: PLC0415
 
-    if options.fetch:
-        for line in fetch():
-            print(line, flush=True)
     found = examine()
     rows = [[f.kind, f.name, "yes" if f.usable else "no", f.detail] for f in found]
     print(tabulate(rows, headers=["what", "name", "usable", "detail"], tablefmt="simple", disable_numparse=True))

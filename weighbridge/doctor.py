@@ -24,25 +24,14 @@ class Finding:
     packages: tuple[str, ...] = ()
 
 
-NEEDED = {
-    "unshare": "util-linux",
-    "nsenter": "util-linux",
-    "setpriv": "util-linux",
-    "ip": "iproute2",
-    "tc": "iproute2",
-    "ss": "iproute2",
-    "sysctl": "procps",
-}
-"""What the lab itself types, and the Debian package that brings it."""
-
-
 def examine() -> list[Finding]:
     """Look for every target, tool, server, network, runtime and path."""
     shell = LocalShell()
     found = [Finding("python", platform.python_version(), True, platform.platform())]
-    for program, package in NEEDED.items():
+    lab_module = registry.find("targets", "lab")
+    for program in lab_module.PROGRAMS:
         path = shell.which(program)
-        found.append(Finding("lab", program, path is not None, path or "not installed", (package,)))
+        found.append(Finding("lab", program, path is not None, path or "not installed", lab_module.PACKAGES))
     for key in registry.keys("targets"):
         reason = registry.find("targets", key).unavailable()
         found.append(Finding("target", key, reason is None, reason or "usable"))

@@ -106,8 +106,8 @@ class Cell:
     """Line rate (bit/s) that a link which can be shaped is shaped to; None leaves it unshaped."""
     fresh_server: bool = False
     """Whether every round starts the server anew, which is what measures its start-up."""
-    allow_emulation: bool = False
-    """Whether verdicts may rest on figures of an emulated processor."""
+    allow_substitutes: bool = False
+    """Whether verdicts may rest on figures of a stand-in, such as an emulated processor or a switch in user space."""
 
     @property
     def id(self) -> str:

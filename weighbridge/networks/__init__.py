@@ -57,9 +57,17 @@ class Network(Protocol):
     def evidence(self, pod: Pod) -> Mapping[str, str]:
         """What else tells this network from others, for the report (its datapath, its version, its chains)."""
 
+    def caveat(self, pod: Pod) -> str | None:
+        """Why no verdict may rest on its figures although they are true (a stand-in's datapath); None when one may."""
+
 
 def nothing_to_leave(pod: Pod, nodes: Sequence[Node]) -> None:
     """All that was made goes with the pod's namespace."""
+
+
+def no_caveat(pod: Pod) -> str | None:  # noqa: ARG001 - a network's `caveat`
+    """Its datapath is the one that its users run."""
+    return None
 
 
 def no_evidence(pod: Pod) -> Mapping[str, str]:  # noqa: ARG001 - a network's `evidence`

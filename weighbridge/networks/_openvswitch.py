@@ -91,6 +91,10 @@ class Switch:
         listing = self.run("ip", "-json", "-statistics", "link", "show", "uplink").stdout
         return Carried(f"the tunnel end of {self.network} on {self.node.name}", device_bytes(listing))
 
+    def caveat(self) -> str | None:
+        """In user space it operates "at a cost in performance" (Open vSwitch's install/userspace): nobody's network."""
+        return None if self.in_kernel else "user-space datapath"
+
     def evidence(self) -> dict[str, str]:
         """Version and datapath."""
         version = self.run("ovs-vswitchd", "--version").stdout.splitlines()[0].split()[-1]

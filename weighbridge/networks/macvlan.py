@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from weighbridge.hosts import Node, Pod
 from weighbridge.networks import Carried, device_carried
+from weighbridge.networks import no_caveat as caveat
 from weighbridge.networks import no_evidence as evidence
 from weighbridge.networks import nothing_to_leave as leave
 from weighbridge.networks._child_device import Children
@@ -25,6 +26,7 @@ __all__ = [
     "SERVICES",
     "address",
     "carried",
+    "caveat",
     "evidence",
     "join",
     "leave",

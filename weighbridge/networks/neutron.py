@@ -27,6 +27,7 @@ __all__ = [
     "SERVICES",
     "address",
     "carried",
+    "caveat",
     "evidence",
     "join",
     "leave",
@@ -157,6 +158,11 @@ def carried(pod: Pod) -> Carried:
     """The chains of the pod's own security group."""
     port = _port(pod)
     return Carried(f"the security group of tap{port} on {pod.node.name}", _filter(_switch(pod.node)).counted(port))
+
+
+def caveat(pod: Pod) -> str | None:
+    """What the switch says against its datapath."""
+    return _switch(pod.node).caveat()
 
 
 def evidence(pod: Pod) -> Mapping[str, str]:

@@ -25,6 +25,7 @@ __all__ = [
     "SERVICES",
     "address",
     "carried",
+    "caveat",
     "evidence",
     "join",
     "leave",
@@ -75,6 +76,11 @@ def leave(pod: Pod, nodes: Sequence[Node]) -> None:  # noqa: ARG001 - the switch
 def carried(pod: Pod) -> Carried:
     """The end of the tunnels."""
     return _switch(pod.node).carried()
+
+
+def caveat(pod: Pod) -> str | None:
+    """What the switch says against its datapath."""
+    return _switch(pod.node).caveat()
 
 
 def evidence(pod: Pod) -> Mapping[str, str]:

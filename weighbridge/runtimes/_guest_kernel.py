@@ -20,7 +20,7 @@ from pathlib import Path
 from weighbridge.errors import CommandError, MissingToolError, StandError
 from weighbridge.shell import LocalShell
 
-PACKAGE = "linux-image-cloud-amd64"
+_META_PACKAGE = "linux-image-cloud-amd64"
 """A package without content that depends on the newest kernel for virtual machines."""
 WANTED = ("virtio_pci", "virtio_net")
 """The modules a guest needs; what they depend on is read from them."""
@@ -65,10 +65,10 @@ def fetch() -> str | None:
     for program in ("apt-get", "apt-cache", "dpkg-deb"):
         if shell.which(program) is None:
             raise MissingToolError(f"a guest kernel is brought by {program}, which is not installed here")
-    depends = shell.run(["apt-cache", "depends", PACKAGE], check=False, timeout=60.0).stdout
+    depends = shell.run(["apt-cache", "depends", _META_PACKAGE], check=False, timeout=60.0).stdout
     named = re.search(r"Depends: (linux-image-(\S+))", depends)
     if named is None:
-        raise MissingToolError(f"apt knows no package {PACKAGE}; run: apt-get update")
+        raise MissingToolError(f"apt knows no package {_META_PACKAGE}; run: apt-get update")
     package, release = named[1], named[2]
     target = cache() / release
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ def find(shell: Shell) -> Runsc | str:
     """
     candidates = _candidates(shell)
     if not candidates:
-        return "runsc is not installed; install it with: apt-get install runsc, or build it: weighbridge doctor --fetch"
+        return "runsc is not installed; install it with: apt-get install runsc, or build it: weighbridge fetch"
     if candidates not in _known:
         _known[candidates] = _found(shell, candidates)
     return _known[candidates]
@@ -68,7 +68,7 @@ def _found(shell: Shell, candidates: tuple[str, ...]) -> Runsc | str:
             if words is None:
                 return Runsc(path, versions[path], platform)
             refused.append(f"{versions[path]} on {platform}: {words}")
-    remedy = "" if _fetched().exists() else "; a newer one is built by: weighbridge doctor --fetch"
+    remedy = "" if _fetched().exists() else "; a newer one is built by: weighbridge fetch"
     return f"no runsc starts a container here ({'; '.join(refused)}){remedy}"
 
 

@@ -60,7 +60,7 @@ def unavailable(shell: Shell) -> str | None:
     if _guest.static_busybox(shell) is None:
         return f"busybox (static) is not installed; {install}"
     if _guest_kernel.find() is None:
-        return "no guest kernel is here; bring one with: weighbridge doctor --fetch"
+        return "no guest kernel is here; bring one with: weighbridge fetch"
     return _tc_filter.unavailable(shell)
 
 

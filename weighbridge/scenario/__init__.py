@@ -251,7 +251,7 @@ class _Reading:
             cpus=axes.get("cpus", content.cpus),  # type: ignore[arg-type]  # checked to be one of them
             link_rate=link_rate(axes.get("link_rate", content.link_rate)),
             fresh_server=content.fresh_server,
-            allow_emulation=content.allow_emulation,
+            allow_substitutes=content.allow_substitutes,
         )
 
     def load(self, values: Mapping[str, Any], axes: Mapping[str, str]) -> Any:

@@ -24,7 +24,7 @@ def digest(cells: Iterable[Cell], looks: tuple[int, ...]) -> str:
             dict(cell.conditions),
             cell.tolerated_errors,
             cell.per_core,
-            [cell.cpus, cell.link_rate, cell.fresh_server, cell.allow_emulation],
+            [cell.cpus, cell.link_rate, cell.fresh_server, cell.allow_substitutes],
             sorted([b.metric, b.bound, b.kind, b.value, dict(b.reference), list(b.targets)] for b in cell.budgets),
         ]
         for cell in cells

@@ -155,7 +155,9 @@ class ScenarioFile(_Strict):
     )
     link_rate: LinkRate = Field(default="1 Gbit/s", description="line rate between the nodes, or 'unshaped'")
     fresh_server: bool = Field(default=False, description="every round starts the server anew")
-    allow_emulation: bool = Field(default=False, description="judge figures of an emulated processor")
+    allow_substitutes: bool = Field(
+        default=False, description="judge figures of a stand-in too: an emulated processor, a switch in user space"
+    )
     conditions: list[str] = []
     tolerated_errors: Fraction = Field(default=0.001, ge=0, lt=1)
     per_core: str | None = Field(default=None, description="the axis or limit that counts the cores under budget")

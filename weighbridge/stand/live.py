@@ -75,11 +75,11 @@ class LiveStand:
 
     @property
     def caveat(self) -> str | None:
-        """What its runtime says against its figures."""
-        if self.cell.allow_emulation:
+        """What its runtime and its network say against its figures."""
+        if self.cell.allow_substitutes:
             return None
-        found: str | None = self._runtime.caveat(self.sandbox.evidence())
-        return found
+        said = (self._runtime.caveat(self.sandbox.evidence()), self._network.caveat(self.server))
+        return " and ".join(filter(None, said)) or None
 
     def read(self, cell: Cell, load: Any, number: int) -> Reading:  # noqa: ARG002 - live rounds are alike
         """Run the tool once from the client's namespace, and count what crossed the network's own part."""

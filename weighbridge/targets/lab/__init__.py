@@ -24,9 +24,12 @@ from weighbridge.targets.lab import link
 from weighbridge.targets.lab.namespace import Namespace, new_namespace, unavailable
 from weighbridge.wire import MTU
 
-__all__ = ["LIVE", "Lab", "open_site", "unavailable"]
+__all__ = ["LIVE", "PACKAGES", "PROGRAMS", "Lab", "open_site", "unavailable"]
 
 LIVE = True
+PACKAGES = ("util-linux", "iproute2", "procps")
+"""The Debian packages that bring what the lab itself types."""
+PROGRAMS = ("unshare", "nsenter", "setpriv", "taskset", "ip", "tc", "ss", "sysctl")
 
 
 @dataclass
