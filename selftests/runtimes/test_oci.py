@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from selftests.runtimes.started import LIMITS, ROOT, start, usable
+from selftests.runtimes.started import LIMITS, ROOT, RUN, start, usable
 from weighbridge import cgroups, registry
 from weighbridge.model import Limits
 from weighbridge.procfs import command_line, processors
@@ -28,7 +28,7 @@ OCI = ["runc", "crun", "gvisor"]
 @pytest.fixture(scope="module")
 def site() -> Iterator[lab.Lab]:
     """One lab for all sandboxes."""
-    with lab.open_site(Request("selftest", Path())) as opened:
+    with lab.open_site(Request(RUN, Path())) as opened:
         yield opened
 
 
@@ -38,8 +38,8 @@ def test_server_keeps_to_its_processors(site: lab.Lab, key: str) -> None:
     module = usable(site, key)
     last = str(site.capacity.processors[-1])
     pod = site.pod(site.nodes[1], "calico")
-    command = Command(("/usr/bin/sleep", "60"), f"/run/weighbridge/selftest/{pod.name}", cpus=last)
-    sandbox = module.start(pod, command, LIMITS, site.files, "selftest")
+    command = Command(("/usr/bin/sleep", "60"), f"/run/weighbridge/{RUN}/{pod.name}", cpus=last)
+    sandbox = module.start(pod, command, LIMITS, site.files, RUN)
     try:
         evidence = sandbox.evidence()
         threads = [
@@ -73,8 +73,8 @@ def test_cpu_request_is_in_force(site: lab.Lab, key: str) -> None:
     module = usable(site, key)
     asked = Limits(request_cpu=0.25)
     pod = site.pod(site.nodes[1], "calico")
-    command = Command(("/usr/bin/sleep", "60"), f"/run/weighbridge/selftest/{pod.name}")
-    sandbox = module.start(pod, command, asked, site.files, "selftest")
+    command = Command(("/usr/bin/sleep", "60"), f"/run/weighbridge/{RUN}/{pod.name}")
+    sandbox = module.start(pod, command, asked, site.files, RUN)
     try:
         evidence = sandbox.evidence()
         assert module.unproven(evidence, asked) is None

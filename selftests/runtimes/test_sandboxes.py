@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from selftests.runtimes.started import LIMITS, ROOT, cgroups_there, start
+from selftests.runtimes.started import LIMITS, ROOT, RUN, cgroups_there, start
 from weighbridge import registry
 from weighbridge.errors import StandError
 from weighbridge.model import Limits
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(lab.unavailable() is not None, reason=str(lab.un
 @pytest.fixture(scope="module")
 def site() -> Iterator[lab.Lab]:
     """One lab for all sandboxes."""
-    with lab.open_site(Request("selftest", Path())) as opened:
+    with lab.open_site(Request(RUN, Path())) as opened:
         yield opened
 
 
@@ -55,8 +55,8 @@ def test_server_runs_and_evidence_proves_it(site: lab.Lab, runtime: ModuleType) 
 def test_limits_may_be_left_out(site: lab.Lab, runtime: ModuleType, limits: Limits) -> None:
     """A scenario without limits, or with only one of them, is proven like any other."""
     pod = site.pod(site.nodes[1], "calico")
-    command = Command(("/usr/bin/sleep", "60"), f"/run/weighbridge/selftest/{pod.name}")
-    sandbox = runtime.start(pod, command, limits, site.files, "selftest")
+    command = Command(("/usr/bin/sleep", "60"), f"/run/weighbridge/{RUN}/{pod.name}")
+    sandbox = runtime.start(pod, command, limits, site.files, RUN)
     try:
         assert runtime.unproven(sandbox.evidence(), limits) is None
     finally:
@@ -99,9 +99,9 @@ def test_dying_server_is_noticed(site: lab.Lab, runtime: ModuleType) -> None:
 def test_pod_serves_again_after_a_stop(site: lab.Lab, runtime: ModuleType) -> None:
     """A second server in the same pod, with the same folder, is reached like the first."""
     pod, client = site.pod(site.nodes[1], "calico"), site.pod(site.nodes[0], "calico")
-    command = Command(("/usr/bin/iperf3", "-s"), f"/run/weighbridge/selftest/{pod.name}")
+    command = Command(("/usr/bin/iperf3", "-s"), f"/run/weighbridge/{RUN}/{pod.name}")
     for _ in range(2):
-        sandbox = runtime.start(pod, command, LIMITS, site.files, "selftest")
+        sandbox = runtime.start(pod, command, LIMITS, site.files, RUN)
         try:
             Deadline(10).until(partial(sandbox.listens, "tcp", 5201), "iperf3 to listen")
             done = client.shell.run(["iperf3", "-c", pod.address, "-n", "64K"], check=False)
