@@ -73,7 +73,7 @@ class MicroVm:
             "cgroup": self._cgroup_in_force,
             "sandbox overhead": self.limits.sandbox_overhead,
             "limits": _vm_limits.in_force(self.cgroup, self.limits, self.machine.processors, self.machine.memory),
-            **({"weight": cgroups.weight_in_force(self.cgroup)} if self.cgroup else {}),
+            **({"cpu weight": cgroups.weight_in_force(self.cgroup)} if self.cgroup else {}),
             "processors": processors(self.pid),
             "packets to the pod": str(passed.received - self.received_before),
             "packets into the guest": str(passed.inward),
@@ -160,7 +160,7 @@ class _Starting:
         kernel, busybox = _guest_kernel.find(), _guest.static_busybox(shell)
         if kernel is None or busybox is None:
             raise StandError("there is no kernel or no static busybox for a guest; see: weighbridge doctor")
-        acceleration = _qemu.acceleration(shell, kernel, busybox, self.files, folder)
+        acceleration = _qemu.acceleration(shell, kernel)
         entries = _guest.root_file_system(shell, busybox, kernel, interface, self.command)
         self.files.write(f"{folder}/root.cpio", initramfs.archive(entries))
         processors = math.ceil(self.limits.cpu or 1)

@@ -38,10 +38,8 @@ def unavailable(shell: Shell) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def refuses(limits: Limits, pods: bool) -> str | None:
-    """Its overhead cannot be outside of the limits, and a node's own interface is not its to take over."""
-    if not pods:
-        return "gvisor cannot take over a node's own interface; choose a network with pods"
+def refuses(limits: Limits, pods: bool) -> str | None:  # noqa: ARG001 - on a node it uses the node's sockets
+    """Its overhead cannot be outside of the limits."""
     if limits.sandbox_overhead == "outside":
         return "gvisor cannot keep its overhead outside the limits: the application runs in the sentry's own processes"
     return None
