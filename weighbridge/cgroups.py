@@ -195,7 +195,10 @@ def add(path: str, pid: int, *, thread: bool = False) -> None:
 
 def processes(path: str) -> list[int]:
     """The processes in a cgroup and in those below it."""
-    folders = [_folder(path, "cpu"), *_folder(path, "cpu").glob("**/")]
+    folders: list[Path] = []
+    # A cgroup that is removed meanwhile has none.
+    with suppress(FileNotFoundError):
+        folders += subtree(_folder(path, "cpu"))
     return sorted({int(word) for folder in folders for word in read(folder / "cgroup.procs").split()})
 
 

@@ -23,16 +23,18 @@ def descendants(pid: int) -> list[int]:
 
 
 def memory(pids: Iterable[int]) -> int:
-    """Bytes of memory that processes hold: their proportional set size (`smaps_rollup`, proc(5)).
+    """Bytes of memory that only the end of these processes gives back: anonymous and shared memory, no file's pages.
 
-    A page that two of them share counts once, half to each, so the sum over a sandbox counts nothing twice.
+    A page that several processes share counts in parts, one to each (`Pss_Anon` and `Pss_Shmem` of `smaps_rollup`,
+    proc(5)), so a sum counts nothing twice. Pages of files are left out: the kernel takes them back when it likes, and
+    how many count would depend on who else runs the same program.
     """
-    return sum(_proportional_set_size(pid) for pid in pids)
+    return sum(_held(pid) for pid in pids)
 
 
-def _proportional_set_size(pid: int) -> int:
-    found = re.search(r"^Pss:\s+(\d+) kB", read(Path(f"/proc/{pid}/smaps_rollup")), re.MULTILINE)
-    return int(found[1]) * _KIB if found else 0
+def _held(pid: int) -> int:
+    found = re.findall(r"^Pss_(?:Anon|Shmem):\s+(\d+) kB", read(Path(f"/proc/{pid}/smaps_rollup")), re.MULTILINE)
+    return sum(int(kibibytes) for kibibytes in found) * _KIB
 
 
 def processors(pid: int) -> str:

@@ -172,17 +172,15 @@ def test_server_and_client_keep_to_their_processors(site: lab.Lab, cpus: Any, ru
     stand.close()
 
 
-def test_first_reading_tells_start_up_and_memory_and_every_one_steal(site: lab.Lab) -> None:
-    """Start-up is a figure of a server that was just started, never of one that has served a round already."""
+def test_every_reading_tells_stolen_time(site: lab.Lab) -> None:
+    """What the hypervisor took is known of every slot; start-up is no figure of a server that has served before."""
     asked = cell("http_rate", runtime="host")
     stand = stand_up(site, asked)
 
-    first, second = (stand.read(asked, asked.load, number) for number in range(2))
-
-    assert 0 < first.figures["start_up_time"] < 10
-    assert first.figures["memory_footprint"] > 2**20
-    assert 0 <= first.figures["cpu_steal"] <= 1
-    assert set(second.figures) == {"cpu_steal"}
+    for number in range(2):
+        figures = stand.read(asked, asked.load, number).figures
+        assert set(figures) == {"cpu_steal"}
+        assert 0 <= figures["cpu_steal"] <= 1
     stand.close()
 
 
@@ -200,6 +198,8 @@ def test_fresh_server_is_started_for_every_round(site: lab.Lab) -> None:
     assert second.problem is None
     assert not process.running()
     assert second.figures["start_up_time"] != first.figures["start_up_time"]
+    assert 0 < first.figures["start_up_time"] < 10
+    assert 2**18 < first.figures["memory_footprint"] < 2**30
     stand.close()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,10 +26,10 @@ _POLL = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A server that answers, and what starting it took: `start_up_time` (s), `memory_footprint` (bytes)."""
+    """A server that answers, and how long that took, in seconds."""
 
     sandbox: Sandbox
-    figures: Mapping[str, float]
+    start_up_time: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def started(start: Callable[[], Sandbox], awaited: Awaited, *, knock: bool) -> S
         sandbox = start()
         try:
             answered = _answered(waiting, sandbox, awaited)
-            return Started(sandbox, {"start_up_time": answered - begun, "memory_footprint": float(sandbox.memory())})
+            return Started(sandbox, answered - begun)
         except BaseException:
             sandbox.stop()
             raise

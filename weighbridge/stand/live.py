@@ -88,7 +88,6 @@ class LiveStand:
         if self._runs and again:
             self.sandbox.stop()
             self.server_now = self.start()
-        figures = dict(self.server_now.figures) if again or not self._runs else {}
         self._runs += 1
         self.site.shape(cell.link_rate)
         argv = tool.argv(find_program(self.client.shell, tool.PROGRAMS, tool.PACKAGE), load, self.endpoint)
@@ -96,7 +95,11 @@ class LiveStand:
         before, stolen = self._count(), cpu_times()
         command = [*_pinned(self.placement.client), *argv]
         done = self.client.shell.run(command, timeout=_deadline(tool.planned(load), load), check=False)
-        figures["cpu_steal"] = cpu_times().stolen_since(stolen)
+        figures = {"cpu_steal": cpu_times().stolen_since(stolen)}
+        if cell.fresh_server:
+            # Memory after the load: a server that was only just started has not taken yet what it serves with.
+            figures["start_up_time"] = self.server_now.start_up_time
+            figures["memory_footprint"] = float(self.sandbox.memory())
         self._crossed = (before, self._count())
         output = done.stdout + (f"\n{done.stderr}" if done.stderr.strip() else "")
         problem = None if done.ok else done.explain()
