@@ -73,7 +73,7 @@ class MicroVm:
             "cgroup": self._cgroup_in_force,
             "sandbox overhead": self.limits.sandbox_overhead,
             "limits": _vm_limits.in_force(self.cgroup, self.limits, self.machine.processors, self.machine.memory),
-            **({"weight": cgroups.weight_in_force(self.cgroup)} if self.cgroup else {}),
+            **({"cpu weight": cgroups.weight_in_force(self.cgroup)} if self.cgroup else {}),
             "processors": processors(self.pid),
             "packets to the pod": str(passed.received - self.received_before),
             "packets into the guest": str(passed.inward),

@@ -34,6 +34,7 @@ from weighbridge.runtimes import (
     Sandbox,
     _guest,
     _guest_kernel,
+    _kata_shim,
     _micro_vm,
     _qemu,
     _tc_filter,
@@ -51,7 +52,9 @@ after the other, and one counts the segments of a large packet where the other c
 
 
 def unavailable(shell: Shell) -> str | None:
-    """It needs QEMU, a static busybox, a guest kernel, and tap and mirred of the host's kernel."""
+    """Without an installed Kata it needs QEMU, a static busybox, a guest kernel, and tap and mirred of the host's."""
+    if _kata_shim.usable(shell):
+        return None
     if platform.machine() != "x86_64":
         return f"the built-in micro-VM is made for x86_64, not {platform.machine()}"
     install = f"install it with: apt-get install --no-install-recommends {' '.join(PACKAGES)}"
@@ -65,7 +68,7 @@ def unavailable(shell: Shell) -> str | None:
 
 
 def refuses(limits: Limits, pods: bool) -> str | None:
-    """Why a cell cannot be measured on a network with or without pods of its own, or under these limits."""
+    """Why a cell cannot be measured under these limits, or on a network with or without pods of its own."""
     if not pods:
         return "kata cannot take over a node's own interface; choose a network with pods"
     return _vm_limits.refuses(limits)
@@ -76,20 +79,27 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
 
     Raises StandError with what was said last when it does not come that far.
     """
+    if _kata_shim.usable(pod.node.shell):
+        return _kata_shim.start(pod, command, limits, files, run_id)
     return _micro_vm.start(pod, command, limits, files, run_id)
 
 
 def unproven(evidence: Mapping[str, str], limits: Limits) -> str | None:
     """The guest has to have told of a kernel of its own and to have had the pod's packets; the limits have to bind."""
-    if evidence.get("sandbox") != _micro_vm.SANDBOX or not evidence.get("process", "").endswith("running"):
+    if not evidence.get("process", "").endswith("running"):
         return "no virtual machine is running"
+    if evidence.get("sandbox") == _kata_shim.SANDBOX:
+        return _no_guest(evidence) or _unlimited(evidence, limits)
+    if evidence.get("sandbox") != _micro_vm.SANDBOX:
+        return "no virtual machine is running"
+    if evidence.get("kernel") != evidence.get("guest kernel"):
+        return f"the console names the kernel {evidence.get('kernel') or '(none)'}, not {evidence.get('guest kernel')}"
     return _no_guest(evidence) or _bypassed(evidence) or _unlimited(evidence, limits)
 
 
 def _no_guest(evidence: Mapping[str, str]) -> str | None:
-    told, booted = evidence.get("kernel", ""), evidence.get("guest kernel", "")
-    if not told or told != booted:
-        return f"the console names the kernel {told or '(none)'}, not {booted or 'one that was booted'}"
+    if not evidence.get("kernel"):
+        return "the guest named no kernel"
     if not evidence.get("boot id") or evidence.get("boot id") == evidence.get("host boot id"):
         return "the server sees the host's own kernel"
     return None
@@ -109,8 +119,10 @@ def _unlimited(evidence: Mapping[str, str], limits: Limits) -> str | None:
         return f"limits in force are {evidence.get('limits')}, not {wanted}"
     if cgroups.unavailable() is None and not evidence.get("cgroup"):
         return "the virtual machine is not in its cgroup"
-    if limits.request_cpu is not None and evidence.get("weight") not in cgroups.weights_for(limits.request_cpu):
-        return f"the weight in force is {evidence.get('weight')}, not that of a request of {limits.request_cpu:g} CPUs"
+    if limits.request_cpu is not None and evidence.get("cpu weight") not in cgroups.weights_for(limits.request_cpu):
+        return (
+            f"the weight in force is {evidence.get('cpu weight')}, not that of a request of {limits.request_cpu:g} CPUs"
+        )
     return None
 
 
