@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from weighbridge.errors import MissingToolError, StandError
-from weighbridge.runtimes import Command, _guest, _guest_kernel, _initramfs, _pod_interface
+from weighbridge.runtimes import Command, _guest, _guest_kernel, _initramfs, _pod_interface, _qemu, kata
 from weighbridge.runtimes._guest_kernel import GuestKernel
 from weighbridge.shell import ENVIRONMENT, Finished, LocalShell, Process
 
@@ -247,3 +247,42 @@ def test_pod_without_interface_is_refused() -> None:
     """There is nothing to take over."""
     with pytest.raises(StandError, match="no eth0"):
         _pod_interface.read(Told([None]))
+
+
+@dataclass
+class Booting:
+    """A shell in which a machine says something and ends."""
+
+    said: str
+    runs: int = 0
+
+    def run(self, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True, given: str = "") -> Finished:
+        self.runs += 1
+        return Finished(tuple(argv), 0, self.said, "", 0.0)
+
+    def start(self, argv: Sequence[str]) -> Process:
+        raise NotImplementedError
+
+    def which(self, program: str) -> str | None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("said", "acceleration"),
+    [("Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)\n", "kvm"), ("", "tcg")],
+)
+def test_only_a_kernel_that_boots_proves_kvm(said: str, acceleration: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that may be opened is not enough; the answer is remembered."""
+    monkeypatch.setattr(_qemu, "_found", {})
+    shell, kernel = Booting(said), GuestKernel(Path("/x"), "1", {})
+
+    assert _qemu.acceleration(shell, kernel) == acceleration
+    runs = shell.runs
+    assert _qemu.acceleration(shell, kernel) == acceleration
+    assert shell.runs == runs
+
+
+def test_emulated_processor_is_a_caveat_and_kvm_none() -> None:
+    """No verdict rests on emulation."""
+    assert kata.caveat({"acceleration": "tcg"}) == "emulated CPU"
+    assert kata.caveat({"acceleration": "kvm"}) is None

@@ -92,12 +92,6 @@ echo 0 > /proc/sys/kernel/printk
 reboot -f
 """
 
-PROBE_INIT = """\
-#!/bin/busybox sh
-echo "@wb up"
-/bin/reboot -f
-"""
-
 
 def static_busybox(shell: Shell) -> str | None:
     """Where a busybox without libraries is; None when there is none."""

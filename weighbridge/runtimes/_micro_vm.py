@@ -160,7 +160,7 @@ class _Starting:
         kernel, busybox = _guest_kernel.find(), _guest.static_busybox(shell)
         if kernel is None or busybox is None:
             raise StandError("there is no kernel or no static busybox for a guest; see: weighbridge doctor")
-        acceleration = _qemu.acceleration(shell, kernel, busybox, self.files, folder)
+        acceleration = _qemu.acceleration(shell, kernel)
         entries = _guest.root_file_system(shell, busybox, kernel, interface, self.command)
         self.files.write(f"{folder}/root.cpio", initramfs.archive(entries))
         processors = math.ceil(self.limits.cpu or 1)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weighbridge.runtimes import Files, _guest
-from weighbridge.runtimes import _initramfs as initramfs
 from weighbridge.runtimes._guest_kernel import GuestKernel
 from weighbridge.runtimes._tc_filter import TAP
 from weighbridge.shell import Shell
@@ -21,6 +19,7 @@ VHOST = "/dev/vhost-net"
 MIB = 2**20
 _PROBE_TIMEOUT = 3.0
 _PROBE_MEMORY = 128 * MIB
+_BOOTED = "Unable to mount root fs"
 TRANSLATION_CACHE_MIB = 32
 """Under TCG the translated code is kept; QEMU's default of up to 1 GiB would count against a memory limit."""
 
@@ -36,7 +35,7 @@ class Machine:
     """A virtual machine: what it boots, its size (virtual CPUs, bytes), and who runs its instructions."""
 
     kernel: GuestKernel
-    initramfs: str
+    initramfs: str | None
     processors: int
     memory: int
     acceleration: str
@@ -52,7 +51,7 @@ class Machine:
             *(PROGRAM, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
             *("-machine", "q35", "-accel", accelerator, "-cpu", "host" if self.acceleration == "kvm" else "max"),
             *("-smp", str(self.processors), "-m", f"{self.memory // MIB}M"),
-            *("-kernel", str(self.kernel.image), "-initrd", self.initramfs),
+            *("-kernel", str(self.kernel.image), *(("-initrd", self.initramfs) if self.initramfs else ())),
             *("-append", f"{_KERNEL_PARAMETERS} nr_cpus={self.processors}"),
             *("-serial", "stdio"),
         ]
@@ -72,23 +71,18 @@ def monitored(socket: str) -> Sequence[str]:
 _found: dict[str, str] = {}
 
 
-def acceleration(shell: Shell, kernel: GuestKernel, busybox: str, files: Files, folder: str) -> str:
-    """`kvm` when a guest really boots on it within three seconds, else `tcg`; tried once per process.
+def acceleration(shell: Shell, kernel: GuestKernel) -> str:
+    """`kvm` when the guest's kernel really boots on it within three seconds, else `tcg`; tried once per process.
 
-    The device alone proves nothing: nested or filtered virtualisation may hang or abort the guest.
+    The device alone proves nothing: nested or filtered virtualisation may hang or abort the guest. Without an
+    initramfs a kernel that boots ends by saying that it finds no root file system.
     """
     if kernel.release not in _found:
-        usable = shell.run(["test", "-w", KVM], check=False).ok
-        _found[kernel.release] = "kvm" if usable and _boots(shell, kernel, busybox, files, folder) else "tcg"
+        usable = shell.run(["test", "-w", KVM], check=False).ok and _boots(shell, kernel)
+        _found[kernel.release] = "kvm" if usable else "tcg"
     return _found[kernel.release]
 
 
-def _boots(shell: Shell, kernel: GuestKernel, busybox: str, files: Files, folder: str) -> bool:
-    path = f"{folder}/probe.cpio"
-    files.write(path, initramfs.archive(_guest.base(busybox, _guest.PROBE_INIT)))
-    try:
-        machine = Machine(kernel, path, 1, _PROBE_MEMORY, "kvm")
-        done = shell.run(machine.argv, timeout=_PROBE_TIMEOUT, check=False)
-    finally:
-        shell.run(["rm", "-f", path], check=False)
-    return "up" in _guest.facts(done.stdout)
+def _boots(shell: Shell, kernel: GuestKernel) -> bool:
+    machine = Machine(kernel, None, 1, _PROBE_MEMORY, "kvm")
+    return _BOOTED in shell.run(machine.argv, timeout=_PROBE_TIMEOUT, check=False).stdout

@@ -55,16 +55,25 @@ def unavailable(shell: Shell) -> str | None:
     """Without an installed Kata it needs QEMU, a static busybox, a guest kernel, and tap and mirred of the host's."""
     if _kata_shim.usable(shell):
         return None
+    if reason := _not_installed(shell):
+        return reason
+    kernel = _guest_kernel.find()
+    if kernel is None:
+        return "no guest kernel is here; bring one with: weighbridge doctor --fetch"
+    if reason := _tc_filter.unavailable(shell):
+        return reason
+    # Asked here, and remembered: it may take seconds, which are not the first server's start-up time.
+    _qemu.acceleration(shell, kernel)
+    return None
+
+
+def _not_installed(shell: Shell) -> str | None:
     if platform.machine() != "x86_64":
         return f"the built-in micro-VM is made for x86_64, not {platform.machine()}"
     install = f"install it with: apt-get install --no-install-recommends {' '.join(PACKAGES)}"
     if shell.which(_qemu.PROGRAM) is None:
         return f"{_qemu.PROGRAM} is not installed; {install}"
-    if _guest.static_busybox(shell) is None:
-        return f"busybox (static) is not installed; {install}"
-    if _guest_kernel.find() is None:
-        return "no guest kernel is here; bring one with: weighbridge doctor --fetch"
-    return _tc_filter.unavailable(shell)
+    return None if _guest.static_busybox(shell) else f"busybox (static) is not installed; {install}"
 
 
 def refuses(limits: Limits, pods: bool) -> str | None:
