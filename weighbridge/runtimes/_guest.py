@@ -50,8 +50,8 @@ echo "@wb boot $boot"
 echo "@wb memory $memory"
 """
 
-# arp_notify: the kernel itself announces an address when its interface comes up, once per second later on
-# nobody does, and a neighbour that has asked before tries again only each second.
+# arp_notify: the guest's kernel announces its address when the interface comes up. A neighbour that asked before
+# the guest was there would otherwise learn it only when it asks again, up to a second later.
 _BEFORE_NETWORK = """\
 echo 1 > /proc/sys/net/ipv4/conf/default/arp_notify
 ip link set lo up
