@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from selftests.networks.traffic import ping, sent
+from selftests.networks.traffic import ping, reaches, sent
 from weighbridge import registry
 from weighbridge.networks import missing_device, missing_program
 from weighbridge.targets import lab
@@ -19,7 +19,7 @@ def test_its_own_part_carries_what_crosses_nodes(site: lab.Lab, network: tuple[s
     """A network's evidence counts every packet between nodes, both ways, and counts it once."""
     key, module = network
     client, server = site.pod(site.nodes[0], key), site.pod(site.nodes[1], key)
-    assert ping(client.shell, server.address)
+    assert reaches(client.shell, server.address)
     before = module.carried(server)
 
     assert ping(client.shell, server.address, 1000, 100)
@@ -34,7 +34,7 @@ def test_full_packets_are_full_on_the_link(site: lab.Lab, network: tuple[str, Mo
     key, module = network
     client, server = site.pod(site.nodes[0], key), site.pod(site.nodes[1], key)
     largest = MTU - module.OVERHEAD - ICMP
-    assert ping(client.shell, server.address)
+    assert reaches(client.shell, server.address)
     packets, size = sent(site.nodes[0], "eth0")
 
     assert ping(client.shell, server.address, largest, 200)
@@ -63,7 +63,7 @@ def test_a_client_on_a_node_reaches_pods_of_both(site: lab.Lab, network: tuple[s
     """A scenario whose client runs on the node works with every network."""
     key, _ = network
     for node in site.nodes:
-        assert ping(site.nodes[0].shell, site.pod(node, key).address)
+        assert reaches(site.nodes[0].shell, site.pod(node, key).address)
 
 
 def test_every_network_declares_what_the_lab_needs(site: lab.Lab, network: tuple[str, ModuleType]) -> None:
@@ -83,7 +83,7 @@ def test_networks_wired_together_leave_each_other_alone(site: lab.Lab) -> None:
     usable = [key for key in registry.keys("networks") if not registry.find("networks", key).unavailable(site.shell())]
     pairs = {key: (site.pod(site.nodes[0], key), site.pod(site.nodes[1], key)) for key in usable}
 
-    assert [key for key, (client, server) in pairs.items() if not ping(client.shell, server.address)] == []
+    assert [key for key, (client, server) in pairs.items() if not reaches(client.shell, server.address)] == []
     assert len({server.address for _, server in pairs.values()}) == len(usable)
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from selftests.networks.traffic import connects, ping
+from selftests.networks.traffic import connects, ping, reaches
 from weighbridge import registry
 from weighbridge.hosts import Pod
 from weighbridge.networks import neutron
@@ -44,7 +44,7 @@ def test_a_spoofed_source_is_dropped(pods: tuple[Pod, Pod]) -> None:
     # The server would answer: it finds the stolen address on the same link.
     server.shell.run(["ip", "neighbour", "add", stolen, "lladdr", "fa:16:3e:00:ff:ff", "dev", "eth0"])
 
-    assert ping(client.shell, server.address)
+    assert reaches(client.shell, server.address)
     dropped = _dropped(client)
     assert not ping(client.shell, server.address, 56, 3, "-I", stolen)
     assert _dropped(client) == dropped + 3
@@ -53,7 +53,7 @@ def test_a_spoofed_source_is_dropped(pods: tuple[Pod, Pod]) -> None:
 def test_a_stolen_hardware_address_is_dropped(pods: tuple[Pod, Pod]) -> None:
     """Anti-spoofing looks at the Ethernet source too."""
     client, server = pods
-    assert ping(client.shell, server.address)
+    assert reaches(client.shell, server.address)
 
     client.shell.run(["ip", "link", "set", "eth0", "address", "02:00:00:00:00:01"])
 
@@ -73,7 +73,7 @@ def test_an_unlisted_port_is_closed(pods: tuple[Pod, Pod]) -> None:
 def test_an_unlisted_protocol_is_dropped(pods: tuple[Pod, Pod]) -> None:
     """What is neither ICMP, TCP nor UDP ends in the fallback chain."""
     client, server = pods
-    assert ping(client.shell, server.address)
+    assert reaches(client.shell, server.address)
     program = (
         "import socket; raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, 253); "
         f"[raw.sendto(b'experiment', ('{server.address}', 0)) for _ in range(5)]"
@@ -89,7 +89,7 @@ def test_a_pod_is_counted_by_its_own_chains(site: lab.Lab, pods: tuple[Pod, Pod]
     """The evidence of one pod does not grow by its neighbour's traffic."""
     client, server = pods
     neighbour = site.pod(site.nodes[1], "neutron")
-    assert ping(client.shell, server.address)
+    assert reaches(client.shell, server.address)
     before, own = neutron.carried(neighbour), neutron.carried(server)
 
     assert ping(client.shell, server.address, 1000, 50)

@@ -19,6 +19,11 @@ def ping(client: Shell, address: str, size: int = 56, count: int = 5, *options: 
     return done.ok and f" {count} received" in done.stdout
 
 
+def reaches(client: Shell, address: str) -> bool:
+    """Whether a packet is answered within some tries: the first may wait for switches and neighbours to be learnt."""
+    return any(ping(client, address, count=1) for _ in range(5))
+
+
 def sent(node: Node, device: str) -> tuple[int, int]:
     """Packets and bytes that a device of a node has sent."""
     stats = json.loads(node.shell.run(["ip", "-j", "-s", "link", "show", device]).stdout)[0]["stats64"]
