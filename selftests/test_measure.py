@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -331,3 +332,19 @@ def test_negative_figures_are_no_samples() -> None:
     """A parser's slip cannot reach a verdict."""
     with pytest.raises(ParseError, match="latency_mean is -1"):
         samples_of(Slot((cell(),)), reading(latency_mean=-1.0), 0)
+
+
+def test_throughput_beyond_the_wire_is_invalid() -> None:
+    """A link that lets more through than it can carry was not shaped, and what crossed it is no figure."""
+    asked = cell()
+
+    def sample(throughput: float, carries: float, *, live: bool = True) -> Sample:
+        results = (Result({}, {"throughput": throughput}),)
+        found = Reading(("wrk",), "raw", 2.0, None, results, live=live, carries=carries)
+        return samples_of(Slot((asked,)), found, 0)[asked.id][0]
+
+    assert sample(941e6, 941.48e6).invalid is None
+    assert sample(950e6, 941.48e6).invalid is None
+    assert "more than the link can have carried" in str(sample(955e6, 941.48e6).invalid)
+    assert sample(5e9, math.inf).invalid is None
+    assert sample(955e6, 941.48e6, live=False).invalid is None

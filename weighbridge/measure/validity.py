@@ -16,6 +16,9 @@ from weighbridge.stand import Reading
 
 DURATION_REACHED = 0.95
 """A tool that stopped before this share of the time asked for did not measure what was asked."""
+BEYOND = 1.01
+"""A throughput above this share of what the wire can carry was not held back by it: Linux 6.1, for one, charges a
+token bucket too little for packets in a tunnel that are not cut into segments yet."""
 RATE_REACHED = 0.99
 """Below this share of the rate asked for, a fixed-rate run is saturated."""
 
@@ -39,7 +42,7 @@ def samples_of(slot: Slot, reading: Reading, number: int) -> dict[str, list[Samp
         if cell.per_core and "request_rate" in figures:
             figures["request_rate_per_core"] = figures["request_rate"] / min(cell.per_core, reading.cores)
         figures |= reading.figures
-        whole = _too_many_errors(cell, figures) or (_cut_short(cell, figures) if reading.live else None)
+        whole = _too_many_errors(cell, figures) or (_implausible(cell, figures, reading) if reading.live else None)
         latency = _saturated(cell, figures)
         samples[cell.id] = [
             Sample(
@@ -58,6 +61,18 @@ def _too_many_errors(cell: Cell, figures: Mapping[str, float]) -> str | None:
     errors, requests = sum(figures.get(name, 0.0) for name in _ERRORS), figures.get("requests", 0.0)
     if errors > cell.tolerated_errors * requests:
         return f"{errors:.0f} errors in {requests:.0f} requests, more than {cell.tolerated_errors * 100:.3g} %"
+    return None
+
+
+def _implausible(cell: Cell, figures: Mapping[str, float], reading: Reading) -> str | None:
+    return _cut_short(cell, figures) or _beyond_the_wire(figures, reading)
+
+
+def _beyond_the_wire(figures: Mapping[str, float], reading: Reading) -> str | None:
+    found = figures.get("throughput", 0.0)
+    if found > BEYOND * reading.carries:
+        told = f"{found / 1e6:.2f} Mbit/s is more than the link can have carried, {reading.carries / 1e6:.2f} Mbit/s"
+        return f"{told}: the link is not shaped as it should be"
     return None
 
 

@@ -105,9 +105,15 @@ class LiveStand:
         problem = None if done.ok else done.explain()
         if not self.sandbox.process.running():
             problem = f"the server ended during the run: {last_words(self.sandbox)}"
-        return Reading(
-            tuple(command), output, done.elapsed, problem, figures=figures, cores=self.limits.cpu or math.inf
-        )
+        cores = self.limits.cpu or math.inf
+        carries = self._carries(tool.planned(load))
+        return Reading(tuple(command), output, done.elapsed, problem, figures=figures, carries=carries, cores=cores)
+
+    def _carries(self, seconds: float) -> float:
+        """What the wire can carry, and what its shaper lets pass at once besides, bit/s."""
+        if self.limit is None:
+            return math.inf
+        return self.limit.throughput + (self.site.burst * 8 / seconds if seconds else math.inf)
 
     def stop_server(self) -> None:
         """Stop whichever sandbox the server is in now."""

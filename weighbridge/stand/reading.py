@@ -26,6 +26,8 @@ class Reading:
     """Metrics whose figure contradicts its neighbours, with the arithmetic."""
     figures: Mapping[str, float] = field(default_factory=dict)
     """Metrics that the stand itself took in this slot: stolen CPU time, start-up and memory of a fresh server."""
+    carries: float = math.inf
+    """The most TCP payload (bit/s) that the link can have carried in this run."""
     cores: float = math.inf
     """The CPU limit in force, which a small machine may hold below the one asked for."""
 

@@ -55,6 +55,10 @@ class Hosts(Protocol):
     def capacity(self) -> Capacity:
         """What each host can give."""
 
+    @property
+    def burst(self) -> int:
+        """Bytes that a shaped link lets pass at once, before its rate holds."""
+
     def shape(self, link_rate: float | None) -> None:
         """Give the link between nodes a line rate, bit/s; None leaves it unshaped."""
 

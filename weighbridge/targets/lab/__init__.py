@@ -99,6 +99,11 @@ class Lab:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return Capacity(tuple(sorted(os.sched_getaffinity(0))), memory)
 
+    @property
+    def burst(self) -> int:
+        """That of the token bucket, at most."""
+        return link.BURST[1]
+
     def shape(self, link_rate: float | None) -> None:
         """Shape both ends of the link, unless they are shaped so already."""
         if link_rate != self._shaped:

@@ -23,7 +23,7 @@ EXACT_UP_TO = 400e6
 _PEAK = "64gbit"
 """So high that it never binds; what is wanted of the peak bucket is its size."""
 _BURST_SECONDS = 8.4e-3
-_BURST = (16 * 1024, 1024 * 1024)
+BURST = (16 * 1024, 1024 * 1024)
 """Bytes at least and at most. 1 MiB at 1 Gbit/s rides out scheduling hiccups of a virtual CPU: with 32 KiB or
 128 KiB the link loses 1 to 10 % of its rate to them."""
 
@@ -41,7 +41,7 @@ def shape(shell: Shell, device: str, line_rate: float | None) -> None:
     if line_rate is None:
         shell.run(["tc", "qdisc", "delete", "dev", device, "root"], check=False)
         return
-    burst = round(min(max(line_rate * _BURST_SECONDS / 8, _BURST[0]), _BURST[1]))
+    burst = round(min(max(line_rate * _BURST_SECONDS / 8, BURST[0]), BURST[1]))
     bucket = ["burst", str(burst), "latency", "50ms"]
     if line_rate <= EXACT_UP_TO:
         frame = MTU + ON_THE_WIRE
