@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from selftests.ordinary_user import run_as_ordinary_user
 from weighbridge.errors import CommandError, StandError
 from weighbridge.shell import Deadline
 from weighbridge.targets import Request, lab
@@ -138,7 +139,6 @@ def test_killing_the_suite_leaves_nothing(signal_number: signal.Signals, network
     assert Path("/proc/mounts").read_text() == mounts
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_an_ordinary_user_gets_a_lab_too() -> None:
     """The lab needs no privilege: in a user namespace it stands up nginx behind VXLAN and ab gets its answers."""
     program = textwrap.dedent(f"""
@@ -154,22 +154,6 @@ def test_an_ordinary_user_gets_a_lab_too() -> None:
             print(stand.read(cell, cell.load, 0).problem, stand.unproven())
             stand.close()
     """)
-    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    probe = subprocess.run([*nobody, "unshare", "--user", "--map-root-user", "true"], check=False, capture_output=True)
-    if probe.returncode:
-        pytest.skip("ordinary users may not make user namespaces here")
-    inside = [*nobody, "unshare", "--user", "--map-root-user", sys.executable, "-c", "import pydantic"]
-    readable = subprocess.run(inside, check=False, capture_output=True)
-    if readable.returncode:
-        pytest.skip("an ordinary user cannot read this Python environment")
-
-    done = subprocess.run(
-        [*nobody, sys.executable, "-B", "-c", program],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd="/",
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = run_as_ordinary_user(program)
 
     assert done.stdout.strip() == "None None", done.stderr
