@@ -99,3 +99,13 @@ def test_missing_program_names_its_package(site: lab.Lab) -> None:
     assert missing_program(site.shell(), ["ip", "nosuchthing"], ["some", "package"]) == (
         "nosuchthing is not installed; install it with: apt-get install some package"
     )
+
+
+def test_stand_in_says_so(site: lab.Lab, network: tuple[str, ModuleType]) -> None:
+    """Figures of a switch in user space are never judged as those of the kernel's; other networks have no caveat."""
+    key, module = network
+    pod = site.pod(site.nodes[1], key)
+
+    in_user_space = "user space" in module.evidence(pod).get("datapath", "")
+
+    assert module.caveat(pod) == ("user-space datapath" if in_user_space else None)
