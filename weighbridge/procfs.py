@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,10 @@ def descendants(pid: int) -> list[int]:
     found: list[int] = []
     pending = [pid]
     while pending:
-        for task in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
-            children = [int(word) for word in read(task).split()]
+        tasks = Path(f"/proc/{pending.pop()}/task")
+        # The process, or a thread of it, may end at any moment; it has no children then.
+        with suppress(OSError):
+            children = [int(word) for task in tasks.iterdir() for word in read(task / "children").split()]
             found += children
             pending += children
     return found
