@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from selftests import staged
 from selftests.plugin_runs import CONFTEST, RUN, SETTINGS, Checkout
-from weighbridge import journal
+from weighbridge import campaign, journal
 from weighbridge.shell import Deadline
 from weighbridge.targets import lab
 
@@ -284,3 +285,16 @@ def test_impatient_ctrl_c_leaves_nothing(small: Path) -> None:
     assert run.wait(1) in (130, -signal.SIGINT)
     assert not left_behind(small.name)
     assert json.loads((small / "run.json").read_text())["complete"] is False
+
+
+def test_runs_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    """Two runs that write to folders of the same name tag what they make differently, whatever the name is."""
+    folders = [tmp_path / "a" / "my run", tmp_path / "b" / "my run"]
+
+    tags = [campaign._tag(folder) for folder in folders]
+
+    assert len(set(tags)) == 2
+    assert all(re.fullmatch(r"my_run-[0-9a-f]{4}", tag) for tag in tags)
+    assert len(campaign._tag(tmp_path / ("x" * 200))) < 60
+    generated = campaign.new_run_id()
+    assert campaign._tag(tmp_path / generated) == generated

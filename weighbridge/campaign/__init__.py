@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,10 @@ from weighbridge.model import Cell, Status, Verdict, worst
 from weighbridge.scenario import load_all
 from weighbridge.stand import stand_key, unavailable
 from weighbridge.targets import Request, Site
+
+_RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+_LONGEST_TAG = 48
+"""Characters; sockets lie below folders that bear the tag, and their paths end at 107."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +126,8 @@ class Campaign:
             reason = self.target.unavailable()
             if reason:
                 raise InfrastructureError(f"target {self.settings.target}: {reason}")
-            run_id = self.folder.name if self.folder else new_run_id()
-            self._site = self._open.enter_context(self.target.open_site(Request(run_id, self.settings.scenarios)))
+            request = Request(_tag(self.folder), self.settings.scenarios)
+            self._site = self._open.enter_context(self.target.open_site(request))
             self.environment = self._site.describe()
             self.record("site", {"environment": self.environment})
         return self._site
@@ -250,6 +255,16 @@ class Campaign:
 def new_run_id() -> str:
     """A name that sorts by time and does not collide: `20261121-013900-4f2a`."""
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + f"-{secrets.token_hex(2)}"
+
+
+def _tag(folder: Path | None) -> str:
+    """What everything that a run makes on this machine is named after: unique, and known again by its directory.
+
+    Runs at the same time may write to folders of one name, and a folder's name may be anything.
+    """
+    if folder is None or _RUN_ID.fullmatch(folder.name):
+        return folder.name if folder else new_run_id()
+    return f"{re.sub(r'[^A-Za-z0-9_.-]', '_', folder.name)[:_LONGEST_TAG]}-{secrets.token_hex(2)}"
 
 
 def default_runs(root: Path) -> Path:
