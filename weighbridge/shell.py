@@ -27,6 +27,10 @@ ENVIRONMENT = {
 """The whole environment of every command: a decimal comma or a colour code must not reach a parser."""
 
 
+_AFTER_KILL = 1.0
+"""Seconds that the streams of a killed command are read on."""
+
+
 class Deadline:
     """A point in time that every wait of one operation shares."""
 
@@ -124,7 +128,10 @@ class LocalProcess:
 
     def running(self) -> bool:
         """Whether the leader has not ended yet."""
-        return self.popen.poll() is None
+        if self.popen.returncode is not None:
+            return False
+        # Left unreaped: until `stop` its number is nobody else's, and neither is that of its group.
+        return os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def said(self) -> str:
         """Both streams, as far as written."""
@@ -140,10 +147,22 @@ class LocalProcess:
 
 
 def kill_group(popen: subprocess.Popen[bytes]) -> None:
-    """Kill the session that `popen` leads and reap it."""
-    with suppress(ProcessLookupError):
-        os.killpg(popen.pid, signal.SIGKILL)
-    popen.wait()
+    """Kill the process group that `popen` leads and reap it; one that was reaped has lost its number to others."""
+    if popen.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(popen.pid, signal.SIGKILL)
+        popen.wait()
+
+
+def _rest(popen: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What a killed command had written; a daemon that it left may hold its streams open, and is not waited for."""
+    try:
+        return popen.communicate(timeout=_AFTER_KILL)
+    except subprocess.TimeoutExpired as error:
+        for stream in (popen.stdout, popen.stderr):
+            if stream:
+                stream.close()
+        return error.output or b"", error.stderr or b""
 
 
 @dataclass(frozen=True)
@@ -164,7 +183,7 @@ class LocalShell:
         except subprocess.TimeoutExpired:
             late = True
             kill_group(popen)
-            out, err = popen.communicate()
+            out, err = _rest(popen)
         except BaseException:
             kill_group(popen)
             raise

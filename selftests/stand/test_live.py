@@ -251,13 +251,16 @@ def test_limits_beyond_the_machine_are_scaled_and_said(site: lab.Lab) -> None:
     stand.close()
 
 
-def test_rate_per_core_counts_the_cores_in_force(site: lab.Lab) -> None:
-    """Sixty asked for and two given make two: the rate per core is not divided by what the machine does not have."""
-    asked = replace(cell("http_rate", runtime="host"), limits=Limits(cpu=60.0), per_core=60.0)
+@pytest.mark.parametrize(("runtime", "limit", "kept"), [("host", 1.0, None), ("host", 60.0, None), ("runc", 0.5, 0.5)])
+def test_rate_per_core_counts_the_cores_in_force(site: lab.Lab, runtime: str, limit: float, kept: float | None) -> None:
+    """Sixty asked for and two given make two, and where no limit is kept, what there is: never what is not in force."""
+    asked = replace(cell("http_rate", runtime=runtime), limits=Limits(cpu=limit), per_core=limit)
+    if reason := unavailable(site, asked):
+        pytest.skip(reason)
     stand = stand_up(site, asked)
 
     samples = {s.metric: s.value for s in samples_of(Slot((asked,)), stand.read(asked, asked.load, 0), 0)[asked.id]}
 
     assert samples["request_rate"] is not None
-    assert samples["request_rate_per_core"] == samples["request_rate"] / len(site.capacity.processors)
+    assert samples["request_rate_per_core"] == samples["request_rate"] / (kept or len(site.capacity.processors))
     stand.close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -110,13 +110,15 @@ def _stand_up_all(
 ) -> dict[tuple[object, ...], Stand]:
     standing: dict[tuple[object, ...], Stand] = {}
     failed: dict[tuple[object, ...], str] = {}
+    caveats: dict[tuple[object, ...], str | None] = {}
     for slot in group.slots:
         cell = slot.cells[0]
         key = stand_key(site, cell)
         if key not in standing and key not in failed:
             try:
-                standing[key] = stand_up(site, cell)
-                stands.callback(standing[key].close)
+                stand = stand_up(site, cell)
+                stands.callback(_close, stand)
+                caveats[key], standing[key] = stand.caveat, stand
             except WeighbridgeError as error:
                 failed[key] = str(error)
         if key in failed:
@@ -124,8 +126,17 @@ def _stand_up_all(
         else:
             for cell in slot.cells:
                 known[cell.id].limit = standing[key].limit
-                known[cell.id].caveat = standing[key].caveat
+                known[cell.id].caveat = caveats[key]
     return standing
+
+
+def _close(stand: Stand) -> None:
+    """Undo a stand; figures that were measured are not lost because something of it resists.
+
+    What then is left goes with its lab, and the next stand that meets it says so.
+    """
+    with suppress(InfrastructureError):
+        stand.close()
 
 
 def _give_up(slot: Slot, known: Mapping[str, Measured], status: Status, reason: str) -> None:

@@ -40,7 +40,7 @@ def samples_of(slot: Slot, reading: Reading, number: int) -> dict[str, list[Samp
         if broken := [name for name, value in figures.items() if not math.isfinite(value) or value < 0]:
             raise ParseError(f"{broken[0]} is {figures[broken[0]]}", reading.output)
         if cell.per_core and "request_rate" in figures:
-            figures["request_rate_per_core"] = figures["request_rate"] / min(cell.per_core, reading.cores)
+            figures["request_rate_per_core"] = figures["request_rate"] / (reading.cores or cell.per_core)
         figures |= reading.figures
         whole = _too_many_errors(cell, figures) or (_implausible(cell, figures, reading) if reading.live else None)
         latency = _saturated(cell, figures)

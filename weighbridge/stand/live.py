@@ -105,9 +105,14 @@ class LiveStand:
         problem = None if done.ok else done.explain()
         if not self.sandbox.process.running():
             problem = f"the server ended during the run: {last_words(self.sandbox)}"
-        cores = self.limits.cpu or math.inf
+        cores = self._cores() if cell.per_core is not None and cell.per_core == cell.limits.cpu else None
         carries = self._carries(tool.planned(load))
         return Reading(tuple(command), output, done.elapsed, problem, figures=figures, carries=carries, cores=cores)
+
+    def _cores(self) -> float:
+        """The CPUs that the server may use: its limit where its runtime keeps one, else all there are."""
+        held = re.search(r"\bcpu (\S+)", self.sandbox.evidence().get("limits", ""))
+        return float(held[1]) if held else float(len(self.site.capacity.processors))
 
     def _carries(self, seconds: float) -> float:
         """What the wire can carry, and what its shaper lets pass at once besides, bit/s."""

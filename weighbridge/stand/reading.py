@@ -28,8 +28,9 @@ class Reading:
     """Metrics that the stand itself took in this slot: stolen CPU time, start-up and memory of a fresh server."""
     carries: float = math.inf
     """The most TCP payload (bit/s) that the link can have carried in this run."""
-    cores: float = math.inf
-    """The CPU limit in force, which a small machine may hold below the one asked for."""
+    cores: float | None = None
+    """The CPUs that the server may use, where the cell is judged per core of its CPU limit: a small machine holds less
+    than was asked for, and a runtime without limits may use all there are."""
 
 
 class Stand(Protocol):

@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 from weighbridge import cleanup, registry
+from weighbridge.errors import InfrastructureError, StandError
 from weighbridge.hosts import Node, Pod
 from weighbridge.runtimes import Files
 from weighbridge.shell import Shell
@@ -40,7 +42,8 @@ class Lab:
     run_id: str
     nodes: Sequence[Node]
     _shaped: float | None = None
-    _wired: set[str] = field(default_factory=set)
+    _wired: dict[str, str | None] = field(default_factory=dict)
+    """Networks by name, each with why it could not be wired, if so."""
     _pods: set[int] = field(default_factory=set)
     _reserved: set[tuple[str, int]] = field(default_factory=set)
 
@@ -56,9 +59,7 @@ class Lab:
     def pod(self, node: Node, network: str) -> Pod:
         """A new pod of that network; the node itself where the network has no pods."""
         wiring = registry.find("networks", network)
-        if network not in self._wired:
-            wiring.wire(self.nodes)
-            self._wired.add(network)
+        self._wire(network, wiring)
         if not wiring.PODS:
             return Pod(node.name, 0, node, node.name, node.shell, node.address)
         # The lowest free number: addresses derive from it, and a network has room for some 250 at a time.
@@ -69,8 +70,26 @@ class Lab:
         shell = self.namespace.shell(name)
         shell.run(["ip", "link", "set", "lo", "up"])
         pod = Pod(name, number, node, name, shell, wiring.address(node, number))
-        wiring.join(pod, self.nodes)
+        try:
+            wiring.join(pod, self.nodes)
+        except InfrastructureError:
+            # Its number stays taken: what was made of it outside may still bear it.
+            self.shell().run(["ip", "netns", "delete", name], check=False)
+            raise
         return pod
+
+    def _wire(self, network: str, wiring: ModuleType) -> None:
+        """Wire a network once; one that could not be wired says so again instead of stumbling over its own remains."""
+        if network not in self._wired:
+            self._wired[network] = "it was interrupted"
+            try:
+                wiring.wire(self.nodes)
+            except InfrastructureError as error:
+                self._wired[network] = str(error)
+                raise
+            self._wired[network] = None
+        if reason := self._wired[network]:
+            raise StandError(f"network {network} could not be wired: {reason}")
 
     def remove(self, pod: Pod, network: str) -> None:
         """Take a pod's namespace away, and what its network made for it outside."""
@@ -101,12 +120,14 @@ class Lab:
 
     @property
     def burst(self) -> int:
-        """That of the token bucket, at most."""
-        return link.BURST[1]
+        """That of the token bucket at the rate that is set now."""
+        return link.burst(self._shaped) if self._shaped else 0
 
     def shape(self, link_rate: float | None) -> None:
         """Shape both ends of the link, unless they are shaped so already."""
         if link_rate != self._shaped:
+            # Until both ends have the new rate, neither the old nor the new one is that of the link.
+            self._shaped = -1.0
             for node in self.nodes:
                 link.shape(node.shell, node.device, link_rate)
             self._shaped = link_rate

@@ -23,9 +23,9 @@ EXACT_UP_TO = 400e6
 _PEAK = "64gbit"
 """So high that it never binds; what is wanted of the peak bucket is its size."""
 _BURST_SECONDS = 8.4e-3
-BURST = (16 * 1024, 1024 * 1024)
-"""Bytes at least and at most. 1 MiB at 1 Gbit/s rides out scheduling hiccups of a virtual CPU: with 32 KiB or
-128 KiB the link loses 1 to 10 % of its rate to them."""
+_LEAST_BURST = 16 * 1024
+"""Bytes. The bucket holds 8.4 ms of the line rate, 1 MiB at 1 Gbit/s, to ride out scheduling hiccups of a virtual CPU:
+with 32 KiB or 128 KiB a link of 1 Gbit/s loses 1 to 10 % of its rate to them."""
 
 
 def bucket_rate(line_rate: float) -> float:
@@ -36,13 +36,18 @@ def bucket_rate(line_rate: float) -> float:
     return line_rate * (MTU + HEADER) / (MTU + ON_THE_WIRE)
 
 
+def burst(line_rate: float) -> int:
+    """The size of the bucket, in bytes: what passes at once before the rate holds."""
+    return max(round(line_rate * _BURST_SECONDS / 8), _LEAST_BURST)
+
+
 def shape(shell: Shell, device: str, line_rate: float | None) -> None:
     """Shape what leaves `device`; None takes the shape away, if there is one."""
     if line_rate is None:
-        shell.run(["tc", "qdisc", "delete", "dev", device, "root"], check=False)
+        if "tbf" in shell.run(["tc", "qdisc", "show", "dev", device, "root"]).stdout:
+            shell.run(["tc", "qdisc", "delete", "dev", device, "root"])
         return
-    burst = round(min(max(line_rate * _BURST_SECONDS / 8, BURST[0]), BURST[1]))
-    bucket = ["burst", str(burst), "latency", "50ms"]
+    bucket = ["burst", str(burst(line_rate)), "latency", "50ms"]
     if line_rate <= EXACT_UP_TO:
         frame = MTU + ON_THE_WIRE
         overhead = ON_THE_WIRE - HEADER
