@@ -19,6 +19,7 @@ import pytest
 from selftests import staged
 from selftests.plugin_runs import CONFTEST, RUN, SETTINGS, Checkout
 from weighbridge import campaign, journal
+from weighbridge.campaign.earlier import Earlier
 from weighbridge.shell import Deadline
 from weighbridge.targets import lab
 
@@ -298,3 +299,12 @@ def test_runs_of_one_name_do_not_meet(tmp_path: Path) -> None:
     assert len(campaign._tag(tmp_path / ("x" * 200))) < 60
     generated = campaign.new_run_id()
     assert campaign._tag(tmp_path / generated) == generated
+
+
+def test_run_is_not_resumed_on_another_machine() -> None:
+    """Rounds measured under another kernel are never judged together with today's."""
+    earlier = Earlier(environment={"kernel": "6.1", "processor": "A"})
+
+    assert earlier.unlike({"kernel": "6.1", "processor": "A"}) is None
+    assert earlier.unlike({"kernel": "6.2", "processor": "A"}) == "kernel was 6.1, is 6.2"
+    assert Earlier().unlike({"kernel": "6.2"}) is None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -13,9 +13,10 @@ from weighbridge.errors import CommandError, ParseError, StandError
 from weighbridge.measure import Group, Look, Measured, Slot, group_cells, measure, samples_of
 from weighbridge.model import Cell, PhysicalLimit, Sample, Status
 from weighbridge.stand import Reading
-from weighbridge.tools import Result, qperf, wrk, wrk2
+from weighbridge.tools import Result, iperf, ping, qperf, wrk, wrk2
 
 GOOD = {"requests": 1000.0, "duration": 2.0, "request_rate": 500.0, "latency_mean": 0.002}
+UDP = iperf.Load.model_validate({"udp": True, "bandwidth": "200 Mbit/s", "duration": "2s"})
 Script = Callable[[Cell, int, int], Reading]
 """(cell, round, how often it was read before in that round) → what the tool gave."""
 
@@ -348,3 +349,25 @@ def test_throughput_beyond_the_wire_is_invalid() -> None:
     assert "more than the link can have carried" in str(sample(955e6, 941.48e6).invalid)
     assert sample(5e9, math.inf).invalid is None
     assert sample(955e6, 941.48e6, live=False).invalid is None
+
+
+@pytest.mark.parametrize(
+    ("load", "figures", "reason"),
+    [
+        (ping.Load(count=100), {"round_trip_time_mean": 1e-3, "packet_loss": 0.0}, None),
+        (ping.Load(count=100), {"round_trip_time_mean": 1e-3, "packet_loss": 0.04}, None),
+        (ping.Load(count=100), {"round_trip_time_mean": 1e-3, "packet_loss": 0.95}, "95 % of the packets"),
+        (UDP, {"throughput": 200e6, "packet_loss": 0.0}, None),
+        (UDP, {"throughput": 180e6, "packet_loss": 0.1}, None),
+        (UDP, {"throughput": 60e6, "packet_loss": 0.0}, "60.00 Mbit/s of the 200 Mbit/s asked for were sent"),
+    ],
+)
+def test_what_was_not_sent_or_did_not_come_back_is_no_figure(
+    load: Any, figures: Mapping[str, float], reason: str | None
+) -> None:
+    """Five answers of a hundred are no round trip, and datagrams that were never sent cannot be lost."""
+    asked = replace(cell(), load=load)
+
+    found = samples_of(Slot((asked,)), Reading(("x",), "raw", 2.0, None, (Result({}, figures),)), 0)[asked.id]
+
+    assert all((reason is None and s.invalid is None) or (reason and reason in str(s.invalid)) for s in found)

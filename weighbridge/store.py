@@ -224,6 +224,10 @@ def save(folder: Path, run: RunFile) -> None:
         raise StoreError(f"{folder} cannot be written: {error.strerror}; the journal there is complete") from error
 
 
+_UNFIT = ("invalid", "infra-error", "not-run")
+"""What became of cells whose figures, if any, are not to be compared."""
+
+
 def benchmark_document(run: RunFile) -> dict[str, Any]:
     """The run in pytest-benchmark's schema.
 
@@ -234,16 +238,16 @@ def benchmark_document(run: RunFile) -> dict[str, Any]:
 
     benchmarks = []
     for cell in run.cells:
+        if cell.status in _UNFIT:
+            continue
         for summary in cell.summary:
             better = metrics.metric(summary.metric).better
             if not better or summary.unit not in ("s", "1/s", "bit/s") or _BESIDE.search(summary.metric):
                 continue
-            values = [
-                s.value
-                for s in cell.samples
-                if s.metric == summary.metric and s.invalid is None and s.value and s.value > 0
-            ]
-            if not values:
+            found = [s.value for s in cell.samples if s.metric == summary.metric and s.invalid is None]
+            values = [value for value in found if value]
+            # A rate of zero has no time per unit, and the others without it would tell of a better server.
+            if not values or len(values) < len(found):
                 continue
             stats: Any = Stats()  # type: ignore[no-untyped-call]  # pytest-benchmark has no types
             for value in values:
@@ -255,7 +259,12 @@ def benchmark_document(run: RunFile) -> dict[str, Any]:
                     "fullname": f"{cell.scenario}::{cell.id}:{summary.metric}",
                     "params": cell.axes,
                     "param": cell.id,
-                    "extra_info": {"metric": summary.metric, "unit": summary.unit, "median": summary.median},
+                    "extra_info": {
+                        "metric": summary.metric,
+                        "unit": summary.unit,
+                        "median": summary.median,
+                        **({"caveat": cell.caveat} if cell.caveat else {}),
+                    },
                     "options": {
                         "disable_gc": False,
                         "timer": cell.tool,

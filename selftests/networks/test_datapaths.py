@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 from selftests.networks.traffic import ping, reaches, sent
 from weighbridge import registry
 from weighbridge.networks import missing_device, missing_program
+from weighbridge.scenario import load
 from weighbridge.targets import lab
 from weighbridge.wire import MTU
 
@@ -109,3 +111,13 @@ def test_stand_in_says_so(site: lab.Lab, network: tuple[str, ModuleType]) -> Non
     in_user_space = "user space" in module.evidence(pod).get("datapath", "")
 
     assert module.caveat(pod) == ("user-space datapath" if in_user_space else None)
+
+
+def test_scenario_over_every_network_names_every_network() -> None:
+    """A network that is added is measured: the scenario says it holds all there are, each with its budget."""
+    scenario = load(Path(__file__).parents[2] / "scenarios/network_stream3.toml")
+
+    named = {registry.key_of(cell.axes["network"]): cell.budgets for cell in scenario.cells}
+
+    assert set(named) == set(registry.keys("networks"))
+    assert all(named.values())

@@ -129,6 +129,8 @@ class Campaign:
             request = Request(_tag(self.folder), self.settings.scenarios)
             self._site = self._open.enter_context(self.target.open_site(request))
             self.environment = self._site.describe()
+            if self.target.LIVE and (changed := self._earlier.unlike(self.environment)):
+                raise UsageError(f"the run was begun on another machine ({changed}); start a new run there")
             self.record("site", {"environment": self.environment})
         return self._site
 

@@ -44,6 +44,17 @@ class Earlier:
                 earlier.environment = dict(event["environment"])
         return earlier
 
+    def unlike(self, environment: Mapping[str, str]) -> str | None:
+        """How the machine was different when the earlier rounds were measured; None when it was not.
+
+        Rounds of two machines, or of two kernels, are no rounds of one group.
+        """
+        before = self.environment
+        changed = [
+            f"{key} was {before[key]}, is {now}" for key, now in environment.items() if before.get(key, now) != now
+        ]
+        return "; ".join(changed) or None
+
     def finished(self, group: Group) -> list[tuple[Measured, tuple[Verdict, ...]]]:
         """Every cell of a group with its verdicts, when all were written down; else nothing."""
         if any(cell.id not in self.outcomes for cell in group.cells):

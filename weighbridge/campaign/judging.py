@@ -78,15 +78,15 @@ class Judging:
         if problem := self._problem(measured, budget, known):
             return Verdict(measured.cell.id, budget.text, *problem)
         figures = measured.valid(budget.metric)
-        if not figures:
-            doubts = [s.invalid for s in measured.samples if s.metric == budget.metric and s.invalid]
-            why = doubts[0] if doubts else f"the tool gave no {budget.metric}"
-            return Verdict(measured.cell.id, budget.text, Status.INVALID, why)
+        if doubt := _doubt(measured, budget.metric, all_rounds=self.live):
+            return Verdict(measured.cell.id, budget.text, Status.INVALID, doubt)
         reference: Mapping[int, float] | PhysicalLimit | None = measured.limit
         caveat = measured.caveat
         if budget.kind == "ratio":
             other = _reference(measured.cell, budget, known)
             reference = other.valid(budget.metric)
+            if doubt := _doubt(other, budget.metric, all_rounds=self.live):
+                return Verdict(measured.cell.id, budget.text, Status.INVALID, f"{other.cell.id}: {doubt}")
             caveat = caveat or other.caveat
         # More rounds would not lift a caveat, so what it touches is decided at the first look.
         look = Look(1, 1) if caveat else look
@@ -94,6 +94,20 @@ class Judging:
         if caveat and found is not None:
             return replace(found, status=Status.INCONCLUSIVE, reason=f"{caveat}; {found.reason}")
         return found
+
+
+def _doubt(measured: Measured, metric: str, *, all_rounds: bool) -> str | None:
+    """Why the figures of a metric must not be judged: there are none, or they lack the rounds that went worst.
+
+    A round in which a server did not keep up has no latency to judge; to judge the others alone would be to pass it
+    for its good rounds. Recordings are judged one by one.
+    """
+    doubts = [s.invalid for s in measured.samples if s.metric == metric and s.invalid]
+    if not measured.valid(metric):
+        return doubts[0] if doubts else f"the tool gave no {metric}"
+    if all_rounds and doubts:
+        return f"{len(doubts)} of {len(doubts) + len(measured.valid(metric))} rounds have no figure: {doubts[0]}"
+    return None
 
 
 def _reference(cell: Cell, budget: Budget, known: Mapping[str, Measured]) -> Measured:

@@ -19,6 +19,8 @@ DURATION_REACHED = 0.95
 BEYOND = 1.01
 """A throughput above this share of what the wire can carry was not held back by it: Linux 6.1, for one, charges a
 token bucket too little for packets in a tunnel that are not cut into segments yet."""
+LOST = 0.05
+"""The share of lost packets up to which the round trips of the others stand for all."""
 RATE_REACHED = 0.99
 """Below this share of the rate asked for, a fixed-rate run is saturated."""
 
@@ -65,7 +67,19 @@ def _too_many_errors(cell: Cell, figures: Mapping[str, float]) -> str | None:
 
 
 def _implausible(cell: Cell, figures: Mapping[str, float], reading: Reading) -> str | None:
-    return _cut_short(cell, figures) or _beyond_the_wire(figures, reading)
+    return _cut_short(cell, figures) or _beyond_the_wire(figures, reading) or _unsent(cell, figures)
+
+
+def _unsent(cell: Cell, figures: Mapping[str, float]) -> str | None:
+    """A round trip of the few that came back, or the loss of datagrams that were never sent, is no figure."""
+    lost = figures.get("packet_loss", 0.0)
+    if "round_trip_time_mean" in figures and lost > LOST:
+        return f"{lost * 100:.3g} % of the packets did not come back, more than {LOST * 100:.3g} %"
+    asked = getattr(cell.load, "bandwidth", None) if getattr(cell.load, "udp", False) else None
+    sent = figures.get("throughput", math.inf) / max(1.0 - lost, 1e-9)
+    if asked and sent < RATE_REACHED * asked:
+        return f"{sent / 1e6:.2f} Mbit/s of the {asked / 1e6:g} Mbit/s asked for were sent"
+    return None
 
 
 def _beyond_the_wire(figures: Mapping[str, float], reading: Reading) -> str | None:

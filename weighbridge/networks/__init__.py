@@ -96,7 +96,10 @@ def missing_device(shell: Shell, kind: str, *arguments: str, parent: str | None 
     name, on = f"wbprobe{kind[:6]}", ["link", parent] if parent else []
     made = shell.run(["ip", "link", "add", *on, "name", name, "type", kind, *arguments], check=False)
     if not made.ok:
-        return f"this kernel has no {kind} device ({made.stderr.strip() or made.code})"
+        said = (made.stderr.strip() or f"exit code {made.code}").splitlines()[-1]
+        if any(words in said for words in ("Unknown device type", "not supported")):
+            return f"this kernel has no {kind} device; load it with: modprobe {kind}"
+        return f"no {kind} device can be made: {said}"
     shell.run(["ip", "link", "del", name], check=False)
     return None
 

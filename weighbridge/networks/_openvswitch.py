@@ -23,6 +23,7 @@ OVERHEAD = 50
 """VXLAN over IPv4 (RFC 7348): 20 IP + 8 UDP + 8 VXLAN + 14 inner Ethernet."""
 PACKAGES = ("openvswitch-switch", "ethtool")
 _PROGRAMS = ("ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl", "ovs-appctl", "ethtool")
+_DATAPATHS = {"system": "system (kernel)", "": "system (kernel)", "netdev": "netdev (user space)"}
 _SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 
 
@@ -43,6 +44,12 @@ class Switch:
     def in_kernel(self) -> bool:
         """Whether the kernel's datapath carries the packets."""
         return kernel_datapath(self.node.shell)
+
+    @property
+    def datapath(self) -> str:
+        """The kind of datapath that its bridges were made with, as the switch tells it: `system` or `netdev`."""
+        bridges = self.vsctl("list-br").split()
+        return self.vsctl("get", "bridge", bridges[0], "datapath_type").strip('"') if bridges else ""
 
     def run(self, *argv: str, given: str = "") -> Finished:
         """Run a command in its namespace, with its own sockets, database and logs.
@@ -93,12 +100,12 @@ class Switch:
 
     def caveat(self) -> str | None:
         """In user space it operates "at a cost in performance" (Open vSwitch's install/userspace): nobody's network."""
-        return None if self.in_kernel else "user-space datapath"
+        return "user-space datapath" if self.datapath == "netdev" else None
 
     def evidence(self) -> dict[str, str]:
         """Version and datapath."""
         version = self.run("ovs-vswitchd", "--version").stdout.splitlines()[0].split()[-1]
-        return {"open vswitch": version, "datapath": "system (kernel)" if self.in_kernel else "netdev (user space)"}
+        return {"open vswitch": version, "datapath": _DATAPATHS[self.datapath]}
 
     def start(self) -> None:
         """Make the namespace and start the daemons; process 1 of the lab adopts them, and they end with it."""

@@ -3,7 +3,8 @@
     pod eth0 ──veth── cali<n>  node1  eth0 ═══ link ═══ eth0  node2  cali<n> ──veth── eth0 pod
     (default via 169.254.1.1)  /32 route to every pod: own pods by device, others by their node
 
-A pod's gateway is Calico's own, which no interface has.
+A pod's gateway is Calico's own, which no interface has. Felix's policy chains are not written: these are the figures
+of Calico's routing alone, as for workloads without a policy and without connection tracking.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from collections.abc import Sequence
 from weighbridge.hosts import Node, Pod
 from weighbridge.networks import Carried, _routed, device_carried
 from weighbridge.networks import no_caveat as caveat
-from weighbridge.networks import no_evidence as evidence
-from weighbridge.networks._routed import leave
+from weighbridge.networks._routed import evidence, leave
 from weighbridge.shell import Shell
 
 __all__ = [

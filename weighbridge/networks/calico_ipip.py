@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from weighbridge.hosts import Node, Pod
 from weighbridge.networks import Carried, _routed, device_carried, missing_device
 from weighbridge.networks import no_caveat as caveat
-from weighbridge.networks import no_evidence as evidence
-from weighbridge.networks._routed import leave
+from weighbridge.networks._routed import evidence, leave
 from weighbridge.shell import Shell
 
 __all__ = [

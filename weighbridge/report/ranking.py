@@ -151,9 +151,8 @@ class _Table:
         reference = self._reference(members, ranked)
         rows = []
         for number, cell in enumerate(ranked):
-            above = ranked[number - 1] if number else None
             better = sum(self._figure(other) != self._figure(cell) for other in ranked[:number])
-            unsure = f" {UNSURE}" if above and self._meet(above, cell) else ""
+            unsure = f" {UNSURE}" if any(self._meet(other, cell) for other in ranked[:number]) else ""
             rows.append([*key, f"{better + 1}{unsure}", *self._measured(cell), *self._compared(cell, reference)])
         rows += [[*key, "–", *self._absent(cell), *self._compared(cell, reference)] for cell in missing]
         return rows
@@ -226,7 +225,7 @@ class _Table:
                 f"Interval: {CONFIDENCE:.0%} of the median, by the sign test; the whole range of fewer than six rounds."
             )
         if any(UNSURE in row[len(self.rest)] for row in rows):
-            notes.append(f"{UNSURE} Its interval meets that of the row above: their order may be chance.")
+            notes.append(f"{UNSURE} Its interval meets that of a row above: their order may be chance.")
         return notes
 
 

@@ -58,6 +58,8 @@ class LiveStand:
     undo: ExitStack = field(default_factory=ExitStack)
     rounds: Sequence[int] | None = None
     _crossed: tuple[_Counted, _Counted] | None = None
+    _bypassed: str | None = None
+    """What the first run that did not cross the network's own part, or its path's rules, showed."""
     _runs: int = 0
 
     @cached_property
@@ -101,6 +103,7 @@ class LiveStand:
             figures["start_up_time"] = self.server_now.start_up_time
             figures["memory_footprint"] = float(self.sandbox.memory())
         self._crossed = (before, self._count())
+        self._bypassed = self._bypassed or self._missed(*self._crossed)
         output = done.stdout + (f"\n{done.stderr}" if done.stderr.strip() else "")
         problem = None if done.ok else done.explain()
         if not self.sandbox.process.running():
@@ -145,15 +148,16 @@ class LiveStand:
         return found
 
     def unproven(self) -> str | None:
-        """Ask the runtime, and look whether the network's own part and the path's own rules carried the traffic."""
+        """Ask the runtime, and look whether the network's own part and the path's own rules carried every run."""
         evidence = self.sandbox.evidence()
         if reason := self._runtime.unproven(evidence, self.limits):
             return str(reason)
         if self.placement.server and _listed(evidence.get("processors", "")) != _listed(self.placement.server):
             return f"the server runs on processors {evidence.get('processors') or '?'}, not {self.placement.server}"
-        if self._crossed is None:
-            return None
-        before, after = self._crossed
+        return self._bypassed
+
+    def _missed(self, before: _Counted, after: _Counted) -> str | None:
+        """What of one run's traffic did not go where the cell claims; None when all did."""
         carried, own = after.carried.bytes - before.carried.bytes, after.pod - before.pod
         if self._crosses and (carried <= 0 or carried < CARRIED * own):
             return f"{after.carried.part} carried {carried} bytes while the server's interface saw {own}"

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from weighbridge import registry
 from weighbridge.errors import StandError
 from weighbridge.shell import ENVIRONMENT, LocalShell
 
@@ -61,7 +62,8 @@ class Namespace:
 def unavailable() -> str | None:
     """Why no lab can be made on this machine; None when one can."""
     if sys.platform != "linux":
-        return "the lab needs Linux namespaces; use --target ssh, kubernetes or replay"
+        others = ", ".join(key for key in registry.keys("targets") if key != "lab")
+        return f"the lab needs Linux namespaces; use another target: {others}"
     probe = subprocess.run([*_unshare(), "true"], capture_output=True, text=True, check=False, env=ENVIRONMENT)
     if probe.returncode:
         remedy = "run as root" if os.geteuid() else "run on a machine or in a container that may make namespaces"
