@@ -14,7 +14,7 @@ from weighbridge.errors import StoreError, UsageError
 from weighbridge.model import Status
 from weighbridge.retell import retell
 
-HOST_FREE = "bind every runtime but host, which has none."
+HOST_FREE = "hold for every runtime but host, which has none."
 ROOT = Path(__file__).parents[1]
 TEMPLATES = ROOT / "reports/templates"
 GOLDEN = Path(__file__).parent / "data/report"
@@ -157,8 +157,8 @@ def test_throughput_stands_beside_what_the_wire_carries(tmp_path: Path) -> None:
     ("limits", "line"),
     [
         (("none", "cpu 1 memory 2147483648"), f"Limits (cpu 1, memory 2 GiB) {HOST_FREE}"),
-        (("cpu 0.5", "cpu 0.5"), "Limits (cpu 0.5) bind every runtime."),
-        (("cpu 1", "cpu 2"), "Limits bind every runtime."),
+        (("cpu 0.5", "cpu 0.5"), "Limits (cpu 0.5) hold for every runtime."),
+        (("cpu 1", "cpu 2"), "Limits hold for every runtime."),
         (("none", "none"), ""),
     ],
 )

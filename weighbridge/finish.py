@@ -10,6 +10,7 @@ from weighbridge import __version__, registry, report, store
 from weighbridge.campaign import Campaign, Outcome
 from weighbridge.errors import UsageError
 from weighbridge.retell import own_figures, retell
+from weighbridge.scenario import Scenario
 from weighbridge.study.own import OwnFigures
 
 
@@ -55,6 +56,7 @@ def stored(campaign: Campaign) -> store.RunFile:
                 looks=list(s.looks),
                 tolerated_errors=s.tolerated_errors,
                 omitted=s.omit,
+                load=_load(s),
             )
             for s in scenarios
         ],
@@ -64,6 +66,15 @@ def stored(campaign: Campaign) -> store.RunFile:
         ],
         studies=retell(campaign.settings.scenarios, studies) if studies else [],
     )
+
+
+def _load(scenario: Scenario) -> dict[str, str]:
+    """The load that all cells have in common, with the profile applied."""
+    cell = next(iter(scenario.cells), None)
+    if cell is None:
+        return {}
+    same = {key: value for key, value in cell.load_text.items() if key not in cell.axes}
+    return {key: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in same.items()}
 
 
 def _cell(outcome: Outcome, *, selected: bool, live: bool) -> store.StoredCell:

@@ -107,6 +107,8 @@ class StoredScenario(_Stored):
     looks: list[int]
     tolerated_errors: float
     omitted: str | None
+    load: dict[str, str] = {}
+    """What every cell was loaded with, as the scenario writes it; what differs between cells is in their axes."""
 
 
 class StoredTable(_Stored):

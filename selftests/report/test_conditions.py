@@ -26,7 +26,7 @@ def test_limits_that_were_scaled_are_told(tmp_path: Path) -> None:
     evidence = {"limits": "cpu 2 memory 1073741824", "limits asked": "cpu 60 memory 257698037760"}
     text = told(tmp_path, [cell("runc", evidence=evidence)])
     assert "smaller than what was asked for: cpu 60, memory 240 GiB." in text
-    assert "Limits (cpu 2, memory 1 GiB) bind every runtime." in text
+    assert "Limits (cpu 2, memory 1 GiB) hold for every runtime." in text
     assert "scaled to this machine" not in told(tmp_path, [cell("runc", evidence={"limits": "cpu 2"})])
 
 

@@ -74,8 +74,8 @@ def _bound(cells: Sequence[StoredCell]) -> str:
     bound = {runtime for runtime, text in found if text != _UNLIMITED}
     free = sorted({runtime for runtime, _ in found} - bound)
     if not free:
-        return f"Limits{which} bind every runtime." if all(bound) else f"Limits{which} bind the server."
-    return f"Limits{which} bind every runtime but {' and '.join(free)}, which {'have' if free[1:] else 'has'} none."
+        return f"Limits{which} hold for every runtime." if all(bound) else f"Limits{which} hold for the server."
+    return f"Limits{which} hold for every runtime but {' and '.join(free)}, which {'have' if free[1:] else 'has'} none."
 
 
 def _scaled(cells: Sequence[StoredCell]) -> str:
