@@ -33,6 +33,7 @@ def asleep() -> Iterator[subprocess.Popen[bytes]]:
         (Limits(cpu=0.5), "cpu 0.5"),
         (Limits(memory=2.0**28), f"memory {2**28}"),
         (Limits(cpu=1.0, memory=2.0**31), f"cpu 1 memory {2**31}"),
+        (Limits(cpu=0.29), "cpu 0.29"),
     ],
 )
 def test_limits_are_read_back_from_the_kernel(asleep: subprocess.Popen[bytes], limits: Limits, text: str) -> None:
@@ -40,8 +41,21 @@ def test_limits_are_read_back_from_the_kernel(asleep: subprocess.Popen[bytes], l
     cgroups.make(PATH, limits)
     cgroups.add(PATH, asleep.pid)
 
-    assert cgroups.limits_in_force(PATH) == text == cgroups.limits_text(limits.cpu, limits.memory)
+    assert cgroups.limits_in_force(PATH) == text == text_of(cgroups.held(limits))
     assert cgroups.processes(PATH) == [asleep.pid]
+
+
+def test_memory_that_is_no_whole_pages_is_expected_as_the_kernel_holds_it(asleep: subprocess.Popen[bytes]) -> None:
+    """A limit in decimal megabytes, or finer than the period's microseconds, is proven like any other."""
+    limits = Limits(cpu=0.1234567, memory=500e6 + 1)
+    cgroups.make(PATH, limits)
+
+    assert asleep.poll() is None
+    assert cgroups.limits_in_force(PATH) == text_of(cgroups.held(limits)) != text_of(limits)
+
+
+def text_of(limits: Limits) -> str:
+    return cgroups.limits_text(limits.cpu, limits.memory)
 
 
 def test_removed_cgroup_leaves_no_folder(asleep: subprocess.Popen[bytes]) -> None:

@@ -10,6 +10,7 @@ import math
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from weighbridge.errors import StandError
@@ -82,6 +83,24 @@ def limits_text(cpu: float | None, memory: float | None) -> str:
     return " ".join(words) or "none"
 
 
+def held(limits: Limits) -> Limits:
+    """Limits as the kernel will hold them: CPU in whole microseconds of the period, memory in whole pages below.
+
+    Both what is written and what is then expected to be in force come from here.
+    """
+    page = os.sysconf("SC_PAGE_SIZE")
+    return replace(
+        limits,
+        cpu=None if limits.cpu is None else quota(limits.cpu) / CPU_PERIOD_US,
+        memory=None if limits.memory is None else float(int(limits.memory) // page * page),
+    )
+
+
+def quota(cpu: float) -> int:
+    """The microseconds of every CFS period that a limit of so many CPUs leaves."""
+    return round(cpu * CPU_PERIOD_US)
+
+
 def shares(cpu: float) -> int:
     """The CPU shares of a request, in CPUs, as Kubernetes writes them: 1024 for one CPU, between 2 and 262144."""
     return min(max(int(cpu * 1000) * 1024 // 1000, _SHARES.start), _SHARES.stop - 1)
@@ -112,8 +131,8 @@ def limits_in_force(path: str) -> str:
     """The limits of a cgroup, read back from the kernel, in the words of `limits_text`."""
     cpu = memory = None
     if version() == 1:
-        quota = _number(_folder(path, "cpu") / "cpu.cfs_quota_us")
-        cpu = quota / CPU_PERIOD_US if quota and quota > 0 else None
+        most = _number(_folder(path, "cpu") / "cpu.cfs_quota_us")
+        cpu = most / CPU_PERIOD_US if most and most > 0 else None
         memory = _number(_folder(path, "memory") / "memory.limit_in_bytes")
     else:
         words = read(_folder(path, "cpu") / "cpu.max").split()
@@ -167,11 +186,12 @@ def make(path: str, limits: Limits) -> None:
 
 
 def _settings(limits: Limits) -> dict[str, dict[str, str]]:
+    limits = held(limits)
     cpu: dict[str, str] = {}
     memory: dict[str, str] = {}
     if limits.cpu is not None:
-        quota = str(int(limits.cpu * CPU_PERIOD_US))
-        cpu |= {"cpu.cfs_quota_us": quota} if version() == 1 else {"cpu.max": f"{quota} {CPU_PERIOD_US}"}
+        most = str(quota(limits.cpu))
+        cpu |= {"cpu.cfs_quota_us": most} if version() == 1 else {"cpu.max": f"{most} {CPU_PERIOD_US}"}
     if limits.request_cpu is not None:
         # Version 2 has two conversions in use, and either will do.
         name, weight = min(weights_for(limits.request_cpu)).split()

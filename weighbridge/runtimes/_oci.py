@@ -151,7 +151,8 @@ def unproven(kind: str, evidence: Mapping[str, str], limits: Limits) -> str | No
         return f"{kind} does not report a running container"
     if not evidence.get("cgroup"):
         return "the server is not in its cgroup"
-    wanted = cgroups.limits_text(limits.cpu, limits.memory)
+    held = cgroups.held(limits)
+    wanted = cgroups.limits_text(held.cpu, held.memory)
     if evidence.get("limits") != wanted:
         return f"limits in force are {evidence.get('limits')}, not {wanted}"
     if limits.request_cpu is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from weighbridge import cgroups
@@ -59,6 +60,14 @@ def guest_memory(limits: Limits) -> int:
         return DEFAULT_MEMORY
     reserved = MONITOR_MEMORY if limits.sandbox_overhead == "inside" else 0
     return (int(limits.memory) - reserved) // _MIB * _MIB
+
+
+def held(limits: Limits) -> Limits:
+    """The limits as they will be in force: where the guest's size is the memory limit, that is whole MiB."""
+    binding = cgroups.held(limits)
+    if limits.memory is None or limits.sandbox_overhead == "inside":
+        return binding
+    return replace(binding, memory=float(guest_memory(limits)))
 
 
 def overhead_of(cgroup: str) -> str:
