@@ -54,3 +54,25 @@ def test_nothing_is_mounted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert cgroups.hierarchies() == []
     assert not cgroups.controls("cpuset")
     assert "no cgroup hierarchy is mounted" in str(cgroups.unavailable())
+
+
+@pytest.mark.parametrize(
+    ("version", "membership", "held"),
+    [
+        (1, "4:memory:/w/x\n1:cpu,cpuacct:/w/x\n0::/\n", {"cpu", "memory"}),
+        (1, "4:memory:/\n1:cpu,cpuacct:/w/x\n0::/w/x\n", {"cpu"}),
+        (1, "4:memory:/w/x/y\n1:cpu:/w/xy\n", set()),
+        (1, "9:name=systemd:/w/x\n3:cpuset:/w/x\n2:cpuacct:/w/x\n", set()),
+        (2, "0::/w/x\n", {"cpu", "memory"}),
+        (2, "0::/w/x/y\n", set()),
+        (2, "1:name=systemd:/w/x\n0::/\n", set()),
+        (2, "", set()),
+    ],
+)
+def test_only_the_controllers_that_limit_prove_a_cgroup(
+    monkeypatch: pytest.MonkeyPatch, version: int, membership: str, held: set[str]
+) -> None:
+    """Another hierarchy, a longer path, or one of the two controllers alone holds nobody to a limit."""
+    monkeypatch.setattr(cgroups, "version", lambda: version)
+    assert cgroups.holders(membership, "/w/x") == held
+    assert cgroups.holds(membership, "/w/x") is (len(held) == 2)

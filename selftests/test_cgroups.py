@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +57,22 @@ def test_memory_that_is_no_whole_pages_is_expected_as_the_kernel_holds_it(asleep
 
 def text_of(limits: Limits) -> str:
     return cgroups.limits_text(limits.cpu, limits.memory)
+
+
+def test_process_is_held_by_the_cgroup_that_it_was_moved_into(asleep: subprocess.Popen[bytes]) -> None:
+    """The kernel's own table is read: in the cgroup after the move and not before, and in no longer or shorter one."""
+    cgroups.make(PATH, Limits())
+    assert not cgroups.holds(membership_of(asleep.pid), PATH)
+
+    cgroups.add(PATH, asleep.pid)
+
+    assert cgroups.holds(membership_of(asleep.pid), PATH)
+    assert not cgroups.holds(membership_of(asleep.pid), f"{PATH}x")
+    assert not cgroups.holds(membership_of(asleep.pid), PATH[:-1])
+
+
+def membership_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cgroup").read_text()
 
 
 def test_removed_cgroup_leaves_no_folder(asleep: subprocess.Popen[bytes]) -> None:

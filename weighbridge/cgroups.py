@@ -222,6 +222,27 @@ def processes(path: str) -> list[int]:
     return sorted({int(word) for folder in folders for word in read(folder / "cgroup.procs").split()})
 
 
+def holders(membership: str, path: str) -> set[str]:
+    """Which of the controllers on CPU and memory have a process in this very cgroup.
+
+    `membership` is what /proc/PID/cgroup, or a thread's, says (cgroups(7)): a line for each hierarchy of version 1
+    with its controllers, and one without any, `0::/path`, for version 2.
+    """
+    found: set[str] = set()
+    for line in membership.splitlines():
+        number, _, rest = line.partition(":")
+        names, _, where = rest.partition(":")
+        if where == path:
+            unified = number == "0" and not names and version() == 2
+            found |= set(_CONTROLLERS) & (set(_CONTROLLERS) if unified else set(names.split(",")))
+    return found
+
+
+def holds(membership: str, path: str) -> bool:
+    """Whether every controller on CPU and memory has a process in this very cgroup; `membership` as for `holders`."""
+    return holders(membership, path) == set(_CONTROLLERS)
+
+
 def kill(path: str) -> None:
     """Kill every process in a cgroup and in those below it; does not wait for their end."""
     for pid in processes(path):

@@ -67,7 +67,7 @@ class Container:
             "sandbox": self.kind,
             "process": f"{state['id']} {state['status']}",
             "kernel": self.files.read(f"{inside}/root/proc/sys/kernel/osrelease").strip(),
-            "cgroup": self.cgroup if self.cgroup in self.files.read(f"{inside}/cgroup") else "",
+            "cgroup": self.cgroup if cgroups.holds(self.files.read(f"{inside}/cgroup"), self.cgroup) else "",
             "limits": cgroups.limits_in_force(self.cgroup),
             "cpu weight": cgroups.weight_in_force(self.cgroup),
             "processors": processors((self.processes or [0])[0]),

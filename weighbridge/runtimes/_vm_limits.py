@@ -125,9 +125,13 @@ def virtual_processors(pid: int) -> list[int]:
 def confined(pid: int, cgroup: str, limits: Limits) -> bool:
     """Whether the kernel has QEMU, or its virtual CPUs and they alone, in the limited cgroup."""
     threads = {int(task.name) for task in Path(f"/proc/{pid}/task").glob("*")}
-    limited = {thread for thread in threads if f":{cgroup}\n" in read(Path(f"/proc/{pid}/task/{thread}/cgroup"))}
+    memberships = {thread: read(Path(f"/proc/{pid}/task/{thread}/cgroup")) for thread in threads}
     wanted = threads if limits.sandbox_overhead == "inside" else set(virtual_processors(pid))
-    return bool(wanted) and limited == wanted
+    # In part in the limited cgroup is neither in it nor outside.
+    return bool(wanted) and all(
+        cgroups.holds(said, cgroup) if thread in wanted else not cgroups.holders(said, cgroup)
+        for thread, said in memberships.items()
+    )
 
 
 def in_force(cgroup: str | None, limits: Limits, processors: int, memory: int) -> str:
