@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from weighbridge import cgroups
 from weighbridge.errors import MissingToolError, StandError
 from weighbridge.model import Limits
 from weighbridge.runtimes import Command, _guest, _guest_kernel, _initramfs, _pod_interface, _qemu, _vm_limits, kata
@@ -300,3 +301,15 @@ def test_guest_of_whole_mebibytes_is_what_a_limit_outside_is_proven_by() -> None
     assert evidence["limits"] == f"memory {476 * 2**20}"
     assert kata._unlimited(evidence, limits, _vm_limits.held(replace(limits, cpu=None))) is None
     assert _vm_limits.held(replace(limits, sandbox_overhead="inside")).memory == float(500_000_000 // PAGE * PAGE)
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(cpu=1.0), Limits(memory=2.0**29), Limits(request_cpu=0.5)])
+def test_overhead_is_never_outside_in_version_2(monkeypatch: pytest.MonkeyPatch, limits: Limits) -> None:
+    """Version 2 cannot part the threads of one QEMU, so its overhead would count: refused whatever is limited."""
+    monkeypatch.setattr(cgroups, "unavailable", lambda: None)
+    outside = replace(limits, sandbox_overhead="outside")
+    monkeypatch.setattr(cgroups, "version", lambda: 2)
+    assert "needs cgroup version 1" in str(_vm_limits.refuses(outside))
+    assert _vm_limits.refuses(limits) is None
+    monkeypatch.setattr(cgroups, "version", lambda: 1)
+    assert _vm_limits.refuses(outside) is None

@@ -47,7 +47,7 @@ def refuses(limits: Limits) -> str | None:
     limited = limits.cpu is not None or limits.memory is not None
     reason = cgroups.unavailable()
     if reason is None:
-        if outside and limits.cpu is not None and cgroups.version() != 1:
+        if outside and cgroups.version() != 1:
             return "a limit on the threads of virtual CPUs alone (sandbox_overhead = outside) needs cgroup version 1"
         return None
     by_size = outside and limits.request_cpu is None and (limits.cpu is None or limits.cpu == int(limits.cpu))
@@ -104,7 +104,7 @@ def begin(process: Process, socket: str, cgroup: str | None, limits: Limits) -> 
 
 def _confine(pid: int, cgroup: str, limits: Limits) -> None:
     cgroups.make(cgroup, limits)
-    if limits.sandbox_overhead == "inside" or cgroups.version() != 1:
+    if limits.sandbox_overhead == "inside":
         cgroups.add(cgroup, pid)
         return
     cgroups.make(overhead_of(cgroup), Limits())
