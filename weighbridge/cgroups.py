@@ -43,9 +43,15 @@ def unavailable() -> str | None:
     found = version()
     if found is None:
         return "no cgroup hierarchy is mounted on /sys/fs/cgroup, so limits cannot be set"
-    if not os.access(ROOT / "cpu" if found == 1 else ROOT, os.W_OK):
-        return "no cgroup may be written by this user, so limits cannot be set; run as root"
-    return None
+    if missing := [controller for controller in _CONTROLLERS if not controls(controller)]:
+        return f"the kernel offers no {missing[0]} controller in /sys/fs/cgroup, so limits cannot be set"
+    if all(os.access(ROOT / controller if found == 1 else ROOT, os.W_OK) for controller in _CONTROLLERS):
+        return None
+    if os.geteuid() == 0:
+        return (
+            "/sys/fs/cgroup is read-only here or another user's, so limits cannot be set; have it mounted for writing"
+        )
+    return "no cgroup may be written by this user, so limits cannot be set; run as root"
 
 
 def hierarchies() -> list[Path]:
@@ -177,12 +183,22 @@ def make(path: str, limits: Limits) -> None:
             folder = _folder(path, controller)
             folder.mkdir(parents=True, exist_ok=True)
             if version() == 2:
-                for above in (folder.parents[1], folder.parent):
-                    (above / "cgroup.subtree_control").write_text("+cpu +memory")
+                _enable_above(folder)
             for name, value in settings[controller].items():
                 (folder / name).write_text(value)
     except OSError as error:
         raise StandError(f"cgroup {path} cannot be made: {error.strerror} ({error.filename})") from error
+
+
+def _enable_above(folder: Path) -> None:
+    """Give the children of every cgroup of version 2 from the root down to this one's parent the two controllers.
+
+    What has them already is left as it is: a cgroup that holds processes takes no change.
+    """
+    for above in reversed([parent for parent in folder.parents if parent.is_relative_to(ROOT)]):
+        control = above / "cgroup.subtree_control"
+        if not set(_CONTROLLERS) <= set(control.read_text().split()):
+            control.write_text(" ".join(f"+{controller}" for controller in _CONTROLLERS))
 
 
 def _settings(limits: Limits) -> dict[str, dict[str, str]]:
