@@ -73,8 +73,12 @@ def controls(controller: str) -> bool:
 
 
 def subtree(folder: Path) -> list[Path]:
-    """A cgroup's folder in one hierarchy and all below it, deepest first: the order in which they can be removed."""
-    return sorted(folder.glob("**/"), key=lambda path: len(path.parts), reverse=True) if folder.exists() else []
+    """A cgroup's folder in one hierarchy and all below it, deepest first: the order in which they can be removed.
+
+    What somebody else removes meanwhile is left out; nothing when that is the folder itself.
+    """
+    # os.walk passes over what is gone; a glob ends with an error there.
+    return [Path(path) for path, _, _ in os.walk(folder, topdown=False)]
 
 
 def path_of(run_id: str, name: str) -> str:
@@ -231,10 +235,7 @@ def add(path: str, pid: int, *, thread: bool = False) -> None:
 
 def processes(path: str) -> list[int]:
     """The processes in a cgroup and in those below it."""
-    folders: list[Path] = []
-    # A cgroup that is removed meanwhile has none.
-    with suppress(FileNotFoundError):
-        folders += subtree(_folder(path, "cpu"))
+    folders = subtree(_folder(path, "cpu"))
     return sorted({int(word) for folder in folders for word in read(folder / "cgroup.procs").split()})
 
 
