@@ -9,6 +9,7 @@ import pytest
 
 from weighbridge import cgroups
 from weighbridge.cleanup import Leftover, leftovers, remove, remove_all
+from weighbridge.cli import main
 from weighbridge.errors import InfrastructureError
 
 CONTAINER = "weighbridge/{run}/pod1-runc-qperf-19765-1"
@@ -169,6 +170,63 @@ def test_what_cannot_be_removed_keeps_nobody_from_the_rest(monkeypatch: pytest.M
     monkeypatch.setattr("weighbridge.cleanup.remove", refuse)
     remove_all()
     assert tried == ["first", "second"]
+
+
+def test_command_goes_on_after_what_cannot_be_removed(
+    roots: list[Path],
+    sleeper: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One leftover that is taken meanwhile ends the command with 6 and its name, after all others are gone."""
+    busy = make(roots[0], "busy")
+    make(roots[0], "gone")
+    found = leftovers(roots)
+    assert [leftover.run for leftover in found] == ["busy", "gone"]
+    (busy / "cgroup.procs").write_text(str(sleeper.pid))
+    monkeypatch.setattr("weighbridge.cleanup.leftovers", lambda: found)
+
+    assert main(["cleanup"]) == 6
+
+    assert "weighbridge/busy/" in capsys.readouterr().err
+    assert busy.is_dir()
+    assert not (roots[0] / "weighbridge/gone").exists()
+    sleeper.kill()
+    sleeper.wait()
+
+
+def test_folders_that_go_while_they_are_looked_at(roots: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process that removes the same cgroups at any moment makes no error, and no leftover of what is gone."""
+    inner = make(roots[0], "gone")
+    kept = make(roots[1], "other")
+    real = os.scandir
+
+    def vanishing(path: Path | str) -> object:
+        if Path(path) == inner.parent and inner.exists():
+            inner.rmdir()
+            inner.parent.rmdir()
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    assert [leftover.run for leftover in leftovers(roots)] == ["other"]
+    assert cgroups.subtree(inner.parent) == []
+    assert cgroups.subtree(kept.parent) == [kept, kept.parent]
+
+
+def test_uppermost_folder_that_goes_while_it_is_listed(roots: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last run to end takes the folder of all runs away between the look at it and into it."""
+    above = roots[0] / "weighbridge"
+    above.mkdir()
+    real = Path.iterdir
+
+    def vanishing(path: Path) -> Iterator[Path]:
+        if path == above:
+            above.rmdir()
+        return real(path)
+
+    monkeypatch.setattr(Path, "iterdir", vanishing)
+    assert leftovers(roots) == []
+    assert not above.exists()
 
 
 def test_second_name_of_a_hierarchy_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

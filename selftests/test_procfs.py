@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import mmap
 import os
+import platform
 import socket
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from weighbridge.procfs import CpuTimes, cpu_times, descendants, memory, processors, sockets
+from weighbridge.errors import StandError
+from weighbridge.procfs import CpuTimes, cpu_times, descendants, memory, processors, read, sockets
 from weighbridge.runtimes import waits_on
+from weighbridge.shell import Deadline
 
 
 @pytest.fixture
@@ -57,6 +61,66 @@ def test_memory_is_what_was_taken_and_no_file() -> None:
         before = memory([os.getpid()])
         assert len(bytes(mapped[::4096])) > 0
         assert memory([os.getpid()]) - before < 2**20
+
+
+def test_memory_of_what_waits_to_be_reaped_is_nothing() -> None:
+    """A process that has ended gives its memory back before anybody reaps it, and that is no error."""
+    popen = subprocess.Popen(["sleep", "60"])
+    popen.kill()
+    os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOWAIT)
+
+    assert memory([popen.pid]) == 0
+    popen.wait()
+
+
+def test_memory_outlives_the_first_thread() -> None:
+    """A process whose first thread has ended holds what it held."""
+    program = """
+        import ctypes, platform, threading, time
+        taken = bytes(range(256)) * (40 * 4096)
+        threading.Thread(target=time.sleep, args=(60,)).start()
+        print("up", flush=True)
+        ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)
+    """
+    if platform.machine() not in {"x86_64", "aarch64"}:
+        pytest.skip(f"the number of the system call exit is not known for {platform.machine()}")
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE) as popen:
+        try:
+            assert popen.stdout is not None
+            assert popen.stdout.readline() == b"up\n"
+            Deadline(10).until(lambda: "\nState:\tZ" in read(Path(f"/proc/{popen.pid}/status")), "the thread to end")
+            assert memory([popen.pid]) > 40 * 2**20
+        finally:
+            popen.kill()
+
+
+def test_memory_that_cannot_be_asked_for_is_no_zero() -> None:
+    """A living process of somebody else is an error that names the file."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    asked = os.getpid()
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:  # it must never come back into the test run
+        try:
+            os.setuid(65534)
+            os.write(theirs, str(memory([asked])).encode())
+        except StandError as error:
+            os.write(theirs, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(theirs)
+    with os.fdopen(ours) as said:
+        assert said.read() == f"/proc/{asked}/smaps_rollup cannot be read: Permission denied"
+
+
+def test_kernel_that_does_not_part_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the lines for anonymous and shared memory there is no figure, not even half of one."""
+    for text in ("Rss: 12 kB\nPss: 8 kB\n", "Pss_Shmem: 8 kB\n", ""):
+        monkeypatch.setattr(Path, "read_text", lambda _, text=text: text)
+        with pytest.raises(StandError, match=r"smaps_rollup names no Pss_Anon"):
+            memory([os.getpid()])
 
 
 def test_processors_are_those_a_process_may_use() -> None:

@@ -10,6 +10,7 @@ import math
 import os
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from weighbridge.errors import StandError
@@ -42,9 +43,15 @@ def unavailable() -> str | None:
     found = version()
     if found is None:
         return "no cgroup hierarchy is mounted on /sys/fs/cgroup, so limits cannot be set"
-    if not os.access(ROOT / "cpu" if found == 1 else ROOT, os.W_OK):
-        return "no cgroup may be written by this user, so limits cannot be set; run as root"
-    return None
+    if missing := [controller for controller in _CONTROLLERS if not controls(controller)]:
+        return f"the kernel offers no {missing[0]} controller in /sys/fs/cgroup, so limits cannot be set"
+    if all(os.access(ROOT / controller if found == 1 else ROOT, os.W_OK) for controller in _CONTROLLERS):
+        return None
+    if os.geteuid() == 0:
+        return (
+            "/sys/fs/cgroup is read-only here or another user's, so limits cannot be set; have it mounted for writing"
+        )
+    return "no cgroup may be written by this user, so limits cannot be set; run as root"
 
 
 def hierarchies() -> list[Path]:
@@ -66,8 +73,12 @@ def controls(controller: str) -> bool:
 
 
 def subtree(folder: Path) -> list[Path]:
-    """A cgroup's folder in one hierarchy and all below it, deepest first: the order in which they can be removed."""
-    return sorted(folder.glob("**/"), key=lambda path: len(path.parts), reverse=True) if folder.exists() else []
+    """A cgroup's folder in one hierarchy and all below it, deepest first: the order in which they can be removed.
+
+    What somebody else removes meanwhile is left out; nothing when that is the folder itself.
+    """
+    # os.walk passes over what is gone; a glob ends with an error there.
+    return [Path(path) for path, _, _ in os.walk(folder, topdown=False)]
 
 
 def path_of(run_id: str, name: str) -> str:
@@ -80,6 +91,24 @@ def limits_text(cpu: float | None, memory: float | None) -> str:
     words = [f"cpu {cpu:g}"] if cpu is not None else []
     words += [f"memory {int(memory)}"] if memory is not None else []
     return " ".join(words) or "none"
+
+
+def held(limits: Limits) -> Limits:
+    """Limits as the kernel will hold them: CPU in whole microseconds of the period, memory in whole pages below.
+
+    Both what is written and what is then expected to be in force come from here.
+    """
+    page = os.sysconf("SC_PAGE_SIZE")
+    return replace(
+        limits,
+        cpu=None if limits.cpu is None else quota(limits.cpu) / CPU_PERIOD_US,
+        memory=None if limits.memory is None else float(int(limits.memory) // page * page),
+    )
+
+
+def quota(cpu: float) -> int:
+    """The microseconds of every CFS period that a limit of so many CPUs leaves."""
+    return round(cpu * CPU_PERIOD_US)
 
 
 def shares(cpu: float) -> int:
@@ -112,8 +141,8 @@ def limits_in_force(path: str) -> str:
     """The limits of a cgroup, read back from the kernel, in the words of `limits_text`."""
     cpu = memory = None
     if version() == 1:
-        quota = _number(_folder(path, "cpu") / "cpu.cfs_quota_us")
-        cpu = quota / CPU_PERIOD_US if quota and quota > 0 else None
+        most = _number(_folder(path, "cpu") / "cpu.cfs_quota_us")
+        cpu = most / CPU_PERIOD_US if most and most > 0 else None
         memory = _number(_folder(path, "memory") / "memory.limit_in_bytes")
     else:
         words = read(_folder(path, "cpu") / "cpu.max").split()
@@ -158,20 +187,31 @@ def make(path: str, limits: Limits) -> None:
             folder = _folder(path, controller)
             folder.mkdir(parents=True, exist_ok=True)
             if version() == 2:
-                for above in (folder.parents[1], folder.parent):
-                    (above / "cgroup.subtree_control").write_text("+cpu +memory")
+                _enable_above(folder)
             for name, value in settings[controller].items():
                 (folder / name).write_text(value)
     except OSError as error:
         raise StandError(f"cgroup {path} cannot be made: {error.strerror} ({error.filename})") from error
 
 
+def _enable_above(folder: Path) -> None:
+    """Give the children of every cgroup of version 2 from the root down to this one's parent the two controllers.
+
+    What has them already is left as it is: a cgroup that holds processes takes no change.
+    """
+    for above in reversed([parent for parent in folder.parents if parent.is_relative_to(ROOT)]):
+        control = above / "cgroup.subtree_control"
+        if not set(_CONTROLLERS) <= set(control.read_text().split()):
+            control.write_text(" ".join(f"+{controller}" for controller in _CONTROLLERS))
+
+
 def _settings(limits: Limits) -> dict[str, dict[str, str]]:
+    limits = held(limits)
     cpu: dict[str, str] = {}
     memory: dict[str, str] = {}
     if limits.cpu is not None:
-        quota = str(int(limits.cpu * CPU_PERIOD_US))
-        cpu |= {"cpu.cfs_quota_us": quota} if version() == 1 else {"cpu.max": f"{quota} {CPU_PERIOD_US}"}
+        most = str(quota(limits.cpu))
+        cpu |= {"cpu.cfs_quota_us": most} if version() == 1 else {"cpu.max": f"{most} {CPU_PERIOD_US}"}
     if limits.request_cpu is not None:
         # Version 2 has two conversions in use, and either will do.
         name, weight = min(weights_for(limits.request_cpu)).split()
@@ -195,11 +235,29 @@ def add(path: str, pid: int, *, thread: bool = False) -> None:
 
 def processes(path: str) -> list[int]:
     """The processes in a cgroup and in those below it."""
-    folders: list[Path] = []
-    # A cgroup that is removed meanwhile has none.
-    with suppress(FileNotFoundError):
-        folders += subtree(_folder(path, "cpu"))
+    folders = subtree(_folder(path, "cpu"))
     return sorted({int(word) for folder in folders for word in read(folder / "cgroup.procs").split()})
+
+
+def holders(membership: str, path: str) -> set[str]:
+    """Which of the controllers on CPU and memory have a process in this very cgroup.
+
+    `membership` is what /proc/PID/cgroup, or a thread's, says (cgroups(7)): a line for each hierarchy of version 1
+    with its controllers, and one without any, `0::/path`, for version 2.
+    """
+    found: set[str] = set()
+    for line in membership.splitlines():
+        number, _, rest = line.partition(":")
+        names, _, where = rest.partition(":")
+        if where == path:
+            unified = number == "0" and not names and version() == 2
+            found |= set(_CONTROLLERS) & (set(_CONTROLLERS) if unified else set(names.split(",")))
+    return found
+
+
+def holds(membership: str, path: str) -> bool:
+    """Whether every controller on CPU and memory has a process in this very cgroup; `membership` as for `holders`."""
+    return holders(membership, path) == set(_CONTROLLERS)
 
 
 def kill(path: str) -> None:

@@ -38,9 +38,11 @@ def leftovers(hierarchies: Sequence[Path] | None = None, processes: Path = _PROC
     by_run: dict[str, list[Path]] = {}
     for hierarchy in cgroups.hierarchies() if hierarchies is None else hierarchies:
         above = hierarchy / cgroups.NAME
-        if _ours(above):
-            for folder in filter(_ours, above.iterdir()):
-                by_run.setdefault(folder.name, []).append(folder)
+        # Another run that ends may remove the same folders at any moment.
+        with suppress(FileNotFoundError):
+            if _ours(above):
+                for folder in filter(_ours, above.iterdir()):
+                    by_run.setdefault(folder.name, []).append(folder)
     # Reading what every process was started as is worth it only where something is to be removed.
     alive = _command_lines(processes) if by_run else []
     found = []
@@ -49,7 +51,7 @@ def leftovers(hierarchies: Sequence[Path] | None = None, processes: Path = _PROC
         if any(re.search(rf"/run/{cgroups.NAME}/{re.escape(run)}(?![\w.-])", line) for line in alive):
             continue
         folders = [folder for top in tops for folder in cgroups.subtree(top)]
-        if all(map(_ours, folders)) and not any(_processes_in(path) for path in folders):
+        if folders and all(map(_ours, folders)) and not any(_processes_in(path) for path in folders):
             found.append(Leftover(run, tuple(folders), tuple(tops)))
     return found
 

@@ -135,9 +135,14 @@ def _cleanup(options: argparse.Namespace) -> int:
     for leftover in found:
         more = len(leftover.tops) - 1
         print(f"{leftover.run}: {leftover.tops[0]}" + (f" and in {more} more hierarchies" if more else ""))
-    if not options.list:
-        for leftover in found:
+    refused = []
+    for leftover in [] if options.list else found:
+        try:
             remove(leftover)
+        except InfrastructureError as error:
+            refused.append(str(error))
+    if refused:
+        raise InfrastructureError("; ".join(refused))
     return 0
 
 

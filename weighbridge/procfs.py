@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from weighbridge.errors import StandError
+
 _KIB = 1024
 
 
@@ -30,14 +32,33 @@ def memory(pids: Iterable[int]) -> int:
 
     A page that several processes share counts in parts, one to each (`Pss_Anon` and `Pss_Shmem` of `smaps_rollup`,
     proc(5)), so a sum counts nothing twice. Pages of files are left out: the kernel takes them back when it likes, and
-    how many count would depend on who else runs the same program.
+    how many count would depend on who else runs the same program. A process that is gone, or only waits to be reaped,
+    holds nothing.
+
+    Raises StandError naming the file where one that lives cannot be asked: no figure is better than one too small.
     """
     return sum(_held(pid) for pid in pids)
 
 
 def _held(pid: int) -> int:
-    found = re.findall(r"^Pss_(?:Anon|Shmem):\s+(\d+) kB", read(Path(f"/proc/{pid}/smaps_rollup")), re.MULTILINE)
-    return sum(int(kibibytes) for kibibytes in found) * _KIB
+    process = Path(f"/proc/{pid}")
+    # A process whose first thread has ended is told of by the others alone.
+    for file in (process / "smaps_rollup", *process.glob("task/*/smaps_rollup")):
+        try:
+            text = file.read_text()
+        except ProcessLookupError:  # it has let go of its memory
+            continue
+        except OSError as error:
+            if not file.parent.exists():
+                continue
+            raise StandError(f"{file} cannot be read: {error.strerror}") from error
+        found = dict(re.findall(r"^Pss_(Anon|Shmem):\s+(\d+) kB", text, re.MULTILINE))
+        if found.keys() != {"Anon", "Shmem"}:
+            raise StandError(
+                f"{file} names no Pss_Anon and Pss_Shmem, so memory cannot be told; it takes a newer kernel"
+            )
+        return sum(map(int, found.values())) * _KIB
+    return 0
 
 
 def processors(pid: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from weighbridge.model import Limits
 from weighbridge.runtimes import Command, _runsc, gvisor
 from weighbridge.runtimes._takeover import taken
 from weighbridge.scenario import load
-from weighbridge.shell import LocalShell
+from weighbridge.shell import Finished, LocalShell
 from weighbridge.stand import unavailable
 from weighbridge.targets import Request, lab
 
@@ -129,3 +129,25 @@ def test_build_needs_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     built.parent.mkdir()
     built.touch()
     assert gvisor.fetch() is None
+
+
+def test_toolchain_has_the_time_of_a_build_and_its_failure_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Go fetches its toolchain when it is asked for its version: no ten seconds for it, and its words are kept."""
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\necho 'go: download go1.23.12: no route to host' >&2\nexit 1\n")
+    go.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda name, path=None: str(go))
+    given: list[float] = []
+    real = LocalShell.run
+
+    def run(self: LocalShell, argv: Sequence[str], *, timeout: float = 10.0, check: bool = True) -> Finished:
+        given.append(timeout)
+        return real(self, argv, timeout=timeout, check=check)
+
+    monkeypatch.setattr(LocalShell, "run", run)
+    with pytest.raises(MissingToolError, match=r"cannot fetch go1\.23\.12; .* ended with 1 .*no route to host"):
+        gvisor.fetch()
+    assert given == [_runsc.BUILD_TIMEOUT]

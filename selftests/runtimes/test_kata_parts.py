@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import shutil
 import stat
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from weighbridge import cgroups
 from weighbridge.errors import MissingToolError, StandError
-from weighbridge.runtimes import Command, _guest, _guest_kernel, _initramfs, _pod_interface, _qemu, kata
+from weighbridge.model import Limits
+from weighbridge.runtimes import Command, _guest, _guest_kernel, _initramfs, _pod_interface, _qemu, _vm_limits, kata
 from weighbridge.runtimes._guest_kernel import GuestKernel
 from weighbridge.shell import ENVIRONMENT, Finished, LocalShell, Process
 
@@ -152,6 +155,7 @@ def test_fetch_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         _guest_kernel.fetch()
 
 
+PAGE = os.sysconf("SC_PAGE_SIZE")
 CONSOLE = (
     "@wb release 6.1.0-9-cloud\r\n@wb boot abc\r\nready\r\n@wb up\r\n"
     "@wb listens tcp 0: 00000000:1F90 00000000:0000 0A\r\n@wb listens udp 12: 00000000:1389 00000000:0000 07\r\n"
@@ -286,3 +290,26 @@ def test_emulated_processor_is_a_caveat_and_kvm_none() -> None:
     """No verdict rests on emulation."""
     assert kata.caveat({"acceleration": "tcg"}) == "emulated CPU"
     assert kata.caveat({"acceleration": "kvm"}) is None
+
+
+def test_guest_of_whole_mebibytes_is_what_a_limit_outside_is_proven_by() -> None:
+    """Half a decimal gigabyte for the guest alone is 476 MiB: that, and no other figure, has to be in force."""
+    limits = Limits(cpu=0.29, memory=500e6, sandbox_overhead="outside")
+    size = _vm_limits.guest_memory(limits)
+
+    evidence = {"limits": _vm_limits.in_force(None, Limits(memory=500e6), 1, size), "cgroup": "/x"}
+    assert evidence["limits"] == f"memory {476 * 2**20}"
+    assert kata._unlimited(evidence, limits, _vm_limits.held(replace(limits, cpu=None))) is None
+    assert _vm_limits.held(replace(limits, sandbox_overhead="inside")).memory == float(500_000_000 // PAGE * PAGE)
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(cpu=1.0), Limits(memory=2.0**29), Limits(request_cpu=0.5)])
+def test_overhead_is_never_outside_in_version_2(monkeypatch: pytest.MonkeyPatch, limits: Limits) -> None:
+    """Version 2 cannot part the threads of one QEMU, so its overhead would count: refused whatever is limited."""
+    monkeypatch.setattr(cgroups, "unavailable", lambda: None)
+    outside = replace(limits, sandbox_overhead="outside")
+    monkeypatch.setattr(cgroups, "version", lambda: 2)
+    assert "needs cgroup version 1" in str(_vm_limits.refuses(outside))
+    assert _vm_limits.refuses(limits) is None
+    monkeypatch.setattr(cgroups, "version", lambda: 1)
+    assert _vm_limits.refuses(outside) is None

@@ -16,8 +16,8 @@ from selftests.runtimes.started import LIMITS, ROOT, RUN, start, usable
 from weighbridge import cgroups, registry
 from weighbridge.model import Limits
 from weighbridge.procfs import command_line, processors
-from weighbridge.runtimes import Command
-from weighbridge.shell import Deadline
+from weighbridge.runtimes import Command, _oci
+from weighbridge.shell import Deadline, LocalShell
 from weighbridge.targets import Request, lab
 
 pytestmark = pytest.mark.skipif(lab.unavailable() is not None, reason=str(lab.unavailable()))
@@ -154,7 +154,6 @@ def cpu_seconds(cgroup: str) -> float:
     ("evidence", "reason"),
     [
         ({}, "running container"),
-        ({"sandbox": "none"}, "running container"),
         ({"process": "x running", "cgroup": "", "limits": "none"}, "not in its cgroup"),
         ({"process": "x running", "cgroup": "/x", "limits": "none"}, "limits in force"),
         ({"process": "x stopped", "cgroup": "/x", "limits": "none"}, "running container"),
@@ -162,7 +161,44 @@ def cpu_seconds(cgroup: str) -> float:
 )
 def test_unproven_claims_are_refused(key: str, evidence: Mapping[str, str], reason: str) -> None:
     """A mislabelled runtime, or limits that are not in force, make a cell invalid."""
-    found = registry.find("runtimes", key).unproven({"sandbox": key, **evidence} if evidence else {}, LIMITS)
+    found = registry.find("runtimes", key).unproven({"runtime": f"{key} version 1", **evidence}, LIMITS)
 
     assert found is not None
     assert reason in found
+
+
+@pytest.mark.parametrize("key", ["runc", "crun"])
+def test_runtime_says_what_it_is(site: lab.Lab, key: str) -> None:
+    """A container's evidence names program and version, as the program itself does."""
+    sandbox = start(site, usable(site, key), "/usr/bin/sleep", "60")
+    try:
+        assert sandbox.evidence()["runtime"].startswith(f"{key} version ")
+    finally:
+        sandbox.stop()
+
+
+def test_runtime_under_another_name_is_found_out(site: lab.Lab, tmp_path: Path) -> None:
+    """A program called runc that is crun makes no figures of runc's."""
+    usable(site, "crun")
+    found = site.shell().which("crun")
+    assert found is not None
+    (tmp_path / "runc").symlink_to(found)
+
+    said = _oci._version(LocalShell(), (str(tmp_path / "runc"),))
+
+    assert said.startswith("crun version ")
+    evidence = {"runtime": said, "process": "x running", "cgroup": "/x", "limits": "none"}
+    assert "runc calls itself crun version" in str(registry.find("runtimes", "runc").unproven(evidence, Limits()))
+    assert registry.find("runtimes", "crun").unproven(evidence, Limits()) is None
+
+
+def test_runtime_is_asked_for_its_version_once(tmp_path: Path) -> None:
+    """Evidence is taken for every stand, and a process for each would be in the way of what is measured."""
+    program = tmp_path / "runc"
+    program.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/times\necho runc version 9\necho more\n")
+    program.chmod(0o755)
+
+    said = {_oci._version(LocalShell(), (str(program),)) for _ in range(3)}
+
+    assert said == {"runc version 9"}
+    assert (tmp_path / "times").read_text() == "asked\n"

@@ -52,7 +52,10 @@ class Sandbox(Protocol):
         """
 
     def memory(self) -> int:
-        """Bytes of memory that everything the sandbox keeps on the machine holds, server included."""
+        """Bytes of anonymous and shared memory that everything the sandbox keeps here holds, server included.
+
+        Pages of files do not count (`procfs.memory`). Raises StandError when a process of it cannot be asked.
+        """
 
     def listens(self, transport: str, port: int) -> bool:
         """Whether the server inside holds a socket (`tcp`, `udp`) that waits on the port."""

@@ -76,12 +76,13 @@ def _config(pod: Pod, command: Command, limits: Limits, cgroup: str, bound: tupl
 
 def _resources(limits: Limits, cpus: str | None) -> dict[str, Any]:
     """What the kernel is to enforce. A memory request is a promise of the scheduler alone and sets nothing."""
+    limits = cgroups.held(limits)
     cpu: dict[str, int | str] = {}
     if cpus and cgroups.controls("cpuset"):
         # A kernel before 6.2 forgets what `taskset` asked for when a process enters another cpuset.
         cpu |= {"cpus": cpus}
     if limits.cpu is not None:
-        cpu |= {"quota": int(limits.cpu * cgroups.CPU_PERIOD_US), "period": cgroups.CPU_PERIOD_US}
+        cpu |= {"quota": cgroups.quota(limits.cpu), "period": cgroups.CPU_PERIOD_US}
     if limits.request_cpu is not None:
         cpu |= {"shares": cgroups.shares(limits.request_cpu)}
     memory = {"limit": int(limits.memory)} if limits.memory is not None else {}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -157,9 +156,10 @@ def _end(shell: Shell, ctr: tuple[str, ...], name: str, process: Process) -> Non
 
 
 def _cgroup_of(pid: int) -> str:
-    """The cgroup that limits a process's CPU: the `cpu` line in version 1, the only one in version 2."""
-    found = re.search(r"^\d+:(?:[\w,]*\bcpu\b[\w,]*|):(/.*)$", read(Path(f"/proc/{pid}/cgroup")), re.MULTILINE)
-    return found[1] if found and found[1] != "/" else ""
+    """The cgroup that limits both CPU and memory of a process; '' when none does."""
+    membership = read(Path(f"/proc/{pid}/cgroup"))
+    found = {line.split(":", 2)[2] for line in membership.splitlines()} - {"/"}
+    return next((path for path in sorted(found) if cgroups.holds(membership, path)), "")
 
 
 def _holds_kvm(pid: int) -> bool:

@@ -23,6 +23,8 @@ STOP_TIMEOUT = 2.0
 _STATE_TIMEOUT = 2.0
 _INTERVAL = 0.004
 _numbers = itertools.count(1)
+_versions: dict[tuple[str, ...], str] = {}
+"""What each runtime calls itself, by its command line: it is asked once, not for every container."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,16 @@ class Container:
         return {
             "sandbox": self.kind,
             "process": f"{state['id']} {state['status']}",
+            "runtime": _version(self.shell, self.runtime),
             "kernel": self.files.read(f"{inside}/root/proc/sys/kernel/osrelease").strip(),
-            "cgroup": self.cgroup if self.cgroup in self.files.read(f"{inside}/cgroup") else "",
+            "cgroup": self.cgroup if cgroups.holds(self.files.read(f"{inside}/cgroup"), self.cgroup) else "",
             "limits": cgroups.limits_in_force(self.cgroup),
             "cpu weight": cgroups.weight_in_force(self.cgroup),
             "processors": processors((self.processes or [0])[0]),
         }
 
     def memory(self) -> int:
-        """The proportional set size of all its processes, in bytes.
+        """Bytes of anonymous and shared memory that all its processes hold.
 
         The runtime's own command that waits in the foreground is outside: a container engine keeps none.
         """
@@ -145,13 +148,34 @@ def executes(container: Container) -> bool:
     return any(name and name != container.kind for name in names)
 
 
+def _version(shell: Shell, runtime: tuple[str, ...]) -> str:
+    """The first line of `--version`: `runc version 1.1.5+ds1`; '' when it says nothing.
+
+    Raises CommandError when it cannot say so.
+    """
+    if runtime not in _versions:
+        said = shell.run([*runtime, "--version"]).stdout.strip()
+        _versions[runtime] = said.partition("\n")[0]
+    return _versions[runtime]
+
+
+def misnamed(kind: str, evidence: Mapping[str, str]) -> str | None:
+    """Why the program is not the one it is run as; None when it calls itself so.
+
+    On some systems `runc` is a link to crun.
+    """
+    words = evidence.get("runtime", "").split()
+    return None if words[:1] == [kind] else f"{kind} calls itself {' '.join(words) or '?'}"
+
+
 def unproven(kind: str, evidence: Mapping[str, str], limits: Limits) -> str | None:
     """The process has to be in the cgroup that carries the limits and the CPU weight asked for."""
-    if evidence.get("sandbox") != kind or not evidence.get("process", "").endswith("running"):
+    if not evidence.get("process", "").endswith("running"):
         return f"{kind} does not report a running container"
     if not evidence.get("cgroup"):
         return "the server is not in its cgroup"
-    wanted = cgroups.limits_text(limits.cpu, limits.memory)
+    held = cgroups.held(limits)
+    wanted = cgroups.limits_text(held.cpu, held.memory)
     if evidence.get("limits") != wanted:
         return f"limits in force are {evidence.get('limits')}, not {wanted}"
     if limits.request_cpu is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from weighbridge import cgroups
@@ -46,7 +47,7 @@ def refuses(limits: Limits) -> str | None:
     limited = limits.cpu is not None or limits.memory is not None
     reason = cgroups.unavailable()
     if reason is None:
-        if outside and limits.cpu is not None and cgroups.version() != 1:
+        if outside and cgroups.version() != 1:
             return "a limit on the threads of virtual CPUs alone (sandbox_overhead = outside) needs cgroup version 1"
         return None
     by_size = outside and limits.request_cpu is None and (limits.cpu is None or limits.cpu == int(limits.cpu))
@@ -59,6 +60,14 @@ def guest_memory(limits: Limits) -> int:
         return DEFAULT_MEMORY
     reserved = MONITOR_MEMORY if limits.sandbox_overhead == "inside" else 0
     return (int(limits.memory) - reserved) // _MIB * _MIB
+
+
+def held(limits: Limits) -> Limits:
+    """The limits as they will be in force: where the guest's size is the memory limit, that is whole MiB."""
+    binding = cgroups.held(limits)
+    if limits.memory is None or limits.sandbox_overhead == "inside":
+        return binding
+    return replace(binding, memory=float(guest_memory(limits)))
 
 
 def overhead_of(cgroup: str) -> str:
@@ -95,7 +104,7 @@ def begin(process: Process, socket: str, cgroup: str | None, limits: Limits) -> 
 
 def _confine(pid: int, cgroup: str, limits: Limits) -> None:
     cgroups.make(cgroup, limits)
-    if limits.sandbox_overhead == "inside" or cgroups.version() != 1:
+    if limits.sandbox_overhead == "inside":
         cgroups.add(cgroup, pid)
         return
     cgroups.make(overhead_of(cgroup), Limits())
@@ -116,9 +125,13 @@ def virtual_processors(pid: int) -> list[int]:
 def confined(pid: int, cgroup: str, limits: Limits) -> bool:
     """Whether the kernel has QEMU, or its virtual CPUs and they alone, in the limited cgroup."""
     threads = {int(task.name) for task in Path(f"/proc/{pid}/task").glob("*")}
-    limited = {thread for thread in threads if f":{cgroup}\n" in read(Path(f"/proc/{pid}/task/{thread}/cgroup"))}
+    memberships = {thread: read(Path(f"/proc/{pid}/task/{thread}/cgroup")) for thread in threads}
     wanted = threads if limits.sandbox_overhead == "inside" else set(virtual_processors(pid))
-    return bool(wanted) and limited == wanted
+    # In part in the limited cgroup is neither in it nor outside.
+    return bool(wanted) and all(
+        cgroups.holds(said, cgroup) if thread in wanted else not cgroups.holders(said, cgroup)
+        for thread, said in memberships.items()
+    )
 
 
 def in_force(cgroup: str | None, limits: Limits, processors: int, memory: int) -> str:

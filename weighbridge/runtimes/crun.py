@@ -55,8 +55,8 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
 
 
 def unproven(evidence: Mapping[str, str], limits: Limits) -> str | None:
-    """The process has to be in the cgroup that carries the limits asked for."""
-    return _oci.unproven(_NAME, evidence, limits)
+    """The program has to be the one claimed, the process in the cgroup that carries the limits asked for."""
+    return _oci.misnamed(_NAME, evidence) or _oci.unproven(_NAME, evidence, limits)
 
 
 def _runtime(shell: Shell) -> tuple[str, ...] | str:

@@ -11,12 +11,13 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 
 from weighbridge import cgroups
 from weighbridge.errors import StandError
 from weighbridge.hosts import Pod
 from weighbridge.model import Limits
-from weighbridge.procfs import command_line, processors
+from weighbridge.procfs import command_line, processors, read
 from weighbridge.runtimes import Command, Files, _oci, _runsc, waits_on
 from weighbridge.runtimes import no_caveat as caveat
 from weighbridge.runtimes._takeover import Taken, taken
@@ -81,7 +82,7 @@ class _Sandbox:
             "kernel of the host": platform.release(),
             "version": self.kernel,
             "sentry": _SENTRY if sentry else "",
-            "cgroup": cgroup if sentry else "",
+            "cgroup": cgroup if cgroups.holds(read(Path(f"/proc/{sentry}/cgroup")), cgroup) else "",
             "limits": cgroups.limits_in_force(cgroup),
             "cpu weight": cgroups.weight_in_force(cgroup),
             "processors": processors(sentry or 0),

@@ -98,12 +98,12 @@ def unproven(evidence: Mapping[str, str], limits: Limits) -> str | None:
     if not evidence.get("process", "").endswith("running"):
         return "no virtual machine is running"
     if evidence.get("sandbox") == _kata_shim.SANDBOX:
-        return _no_guest(evidence) or _unlimited(evidence, limits)
+        return _no_guest(evidence) or _unlimited(evidence, limits, cgroups.held(limits))
     if evidence.get("sandbox") != _micro_vm.SANDBOX:
         return "no virtual machine is running"
     if evidence.get("kernel") != evidence.get("guest kernel"):
         return f"the console names the kernel {evidence.get('kernel') or '(none)'}, not {evidence.get('guest kernel')}"
-    return _no_guest(evidence) or _bypassed(evidence) or _unlimited(evidence, limits)
+    return _no_guest(evidence) or _bypassed(evidence) or _unlimited(evidence, limits, _vm_limits.held(limits))
 
 
 def _no_guest(evidence: Mapping[str, str]) -> str | None:
@@ -122,8 +122,8 @@ def _bypassed(evidence: Mapping[str, str]) -> str | None:
     return None
 
 
-def _unlimited(evidence: Mapping[str, str], limits: Limits) -> str | None:
-    wanted = cgroups.limits_text(limits.cpu, limits.memory)
+def _unlimited(evidence: Mapping[str, str], limits: Limits, held: Limits) -> str | None:
+    wanted = cgroups.limits_text(held.cpu, held.memory)
     if evidence.get("limits") != wanted:
         return f"limits in force are {evidence.get('limits')}, not {wanted}"
     if cgroups.unavailable() is None and not evidence.get("cgroup"):
