@@ -139,7 +139,7 @@ def cycle(cycles: int) -> list[str]:
         f"{cycles} cycles in {took:.0f} s over {names}",
         f"file descriptors: {more_files - files:+d} (at most +5)",
         f"resident memory: {(more_memory - memory) / _MIB:+.1f} MiB (at most +20)",
-        f"namespaces in the lab: {len(namespaces)} (its two nodes)",
+        f"namespaces in the lab: {len(namespaces)} (two nodes, and two switches each of ovs and neutron)",
     ]
 
 
