@@ -183,3 +183,24 @@ def test_cleanup_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cleanup", "--list"]) == 0
     for line in capsys.readouterr().out.splitlines():
         assert os.path.isdir(line.partition(": ")[2].partition(" and in ")[0])  # noqa: PTH112 - a line is text
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device", "/cache/x"), BrokenPipeError(32, "Broken pipe")]
+)
+def test_only_standard_output_is_blamed_on_standard_output(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: OSError
+) -> None:
+    """Another file that cannot be written, or another pipe that broke, ends with 6 and is told as what it is."""
+
+    def fail() -> list[object]:
+        raise error
+
+    monkeypatch.setattr("weighbridge.cleanup.leftovers", fail)
+    assert main(["cleanup"]) == 6
+    said = capfd.readouterr().err
+    assert "output cannot be written" not in said
+    assert said.startswith("weighbridge cleanup: ")
+    assert str(error.filename or "Broken pipe") in said
+    assert main(["schema", "run"]) == 0
+    assert capfd.readouterr().out.startswith("{")

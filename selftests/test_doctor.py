@@ -61,6 +61,21 @@ def test_fetch_asks_every_runtime(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert list(doctor.fetch()) == ["gvisor: not fetched: go is not installed; get it", "runc: something"]
 
 
+def test_fetch_goes_on_after_a_file_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A cache that one runtime cannot write is told with its name, and the others get what they need."""
+    (tmp_path / "weighbridge").touch()
+
+    def refuse() -> None:
+        (tmp_path / "weighbridge/building").mkdir()
+
+    for key in registry.keys("runtimes"):
+        monkeypatch.setattr(registry.find("runtimes", key), "fetch", lambda: None)
+    monkeypatch.setattr(registry.find("runtimes", "gvisor"), "fetch", refuse)
+    monkeypatch.setattr(registry.find("runtimes", "runc"), "fetch", lambda: "something")
+    refused = f"gvisor: not fetched: {tmp_path}/weighbridge/building: Not a directory"
+    assert list(doctor.fetch()) == [refused, "runc: something"]
+
+
 def test_machine_that_can_make_no_lab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Without namespaces the exit code is 6 and the reason is told."""
     lab = registry.find("targets", "lab")

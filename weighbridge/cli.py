@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from weighbridge import __version__, registry
-from weighbridge.errors import InfrastructureError, ParseError, StoreError, UsageError, WeighbridgeError
+from weighbridge.errors import InfrastructureError, ParseError, StoreError, UsageError, WeighbridgeError, told
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,21 +19,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         code = options.run(options)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read has seen enough; what is still buffered must not fail again at exit.
+    except _OutputError as failed:
+        # What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(failed.error, BrokenPipeError):  # whoever read has seen enough
+            return 0
+        print(f"weighbridge {options.command}: output cannot be written: {failed.error.strerror}", file=sys.stderr)
+        return InfrastructureError.exit_code
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"weighbridge {options.command}: output cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"weighbridge {options.command}: {told(error)}", file=sys.stderr)
         return InfrastructureError.exit_code
     except WeighbridgeError as error:
         print(f"weighbridge {options.command}: {_one_line(str(error))}", file=sys.stderr)
         return error.exit_code
     return int(code)
+
+
+class _OutputError(Exception):
+    """Standard output, and nothing else, took no more."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _say(text: object, end: str = "\n") -> None:
+    """Print at once.
+
+    Raises _OutputError when that fails.
+    """
+    try:
+        print(text, end=end, flush=True)
+    except OSError as error:
+        raise _OutputError(error) from error
 
 
 class _Parser(argparse.ArgumentParser):
@@ -87,7 +107,7 @@ def _parse(options: argparse.Namespace) -> int:
     if not results:
         raise ParseError("no result in the output")
     document = {"results": [{"labels": dict(r.labels), "metrics": dict(r.metrics)} for r in results]}
-    print(json.dumps(document, indent=1, allow_nan=False))
+    _say(json.dumps(document, indent=1, allow_nan=False))
     return 0
 
 
@@ -102,7 +122,7 @@ def _report(options: argparse.Namespace) -> int:
             )
         raise UsageError(f"{options.folder} holds no run; run directories are in reports/runs/")
     for path in rerender(options.folder, options.templates, options.scenarios):
-        print(path)
+        _say(path)
     return 0
 
 
@@ -110,7 +130,7 @@ def _fetch(options: argparse.Namespace) -> int:  # noqa: ARG001 - it takes none
     from weighbridge.doctor import fetch  # noqa: PLC0415
 
     for line in fetch():
-        print(line, flush=True)
+        _say(line)
     return 0
 
 
@@ -121,9 +141,9 @@ def _doctor(options: argparse.Namespace) -> int:  # noqa: ARG001 - it takes none
 
     found = examine()
     rows = [[f.kind, f.name, "yes" if f.usable else "no", f.detail] for f in found]
-    print(tabulate(rows, headers=["what", "name", "usable", "detail"], tablefmt="simple", disable_numparse=True))
+    _say(tabulate(rows, headers=["what", "name", "usable", "detail"], tablefmt="simple", disable_numparse=True))
     if command := install_command(found):
-        print(f"\ninstall what is missing with:\n  {command}")
+        _say(f"\ninstall what is missing with:\n  {command}")
     lab = [f for f in found if f.kind in ("lab", "target") and f.name not in ("ssh", "kubernetes") and not f.usable]
     return 6 if lab else 0
 
@@ -134,7 +154,7 @@ def _cleanup(options: argparse.Namespace) -> int:
     found = leftovers()
     for leftover in found:
         more = len(leftover.tops) - 1
-        print(f"{leftover.run}: {leftover.tops[0]}" + (f" and in {more} more hierarchies" if more else ""))
+        _say(f"{leftover.run}: {leftover.tops[0]}" + (f" and in {more} more hierarchies" if more else ""))
     refused = []
     for leftover in [] if options.list else found:
         try:
@@ -149,7 +169,7 @@ def _cleanup(options: argparse.Namespace) -> int:
 def _schema(options: argparse.Namespace) -> int:
     from weighbridge import scenario, store  # noqa: PLC0415
 
-    print(scenario.schema() if options.what == "scenario" else store.run_schema(), end="")
+    _say(scenario.schema() if options.what == "scenario" else store.run_schema(), end="")
     return 0
 
 

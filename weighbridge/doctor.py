@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from weighbridge import registry
-from weighbridge.errors import InfrastructureError
+from weighbridge.errors import InfrastructureError, told
 from weighbridge.shell import LocalShell
 from weighbridge.targets import Request
 
@@ -91,6 +91,8 @@ def fetch() -> Iterator[str]:
             brought = registry.find("runtimes", key).fetch()
         except InfrastructureError as error:
             yield f"{key}: not fetched: {' '.join(str(error).split())}"
+        except OSError as error:  # a cache folder that may not be made, a full disk
+            yield f"{key}: not fetched: {told(error)}"
         else:
             if brought:
                 yield f"{key}: {brought}"

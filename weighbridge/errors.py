@@ -26,6 +26,11 @@ class WeighbridgeError(Exception):
     exit_code = 6
 
 
+def told(error: OSError) -> str:
+    """An error of the operating system in one line, with the file's name where it has one."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else " ".join(str(error).split())
+
+
 class UsageError(WeighbridgeError):
     """The caller asked for something that does not exist or does not fit together."""
 
