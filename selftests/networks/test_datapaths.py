@@ -115,7 +115,7 @@ def test_stand_in_says_so(site: lab.Lab, network: tuple[str, ModuleType]) -> Non
 
 def test_scenario_over_every_network_names_every_network() -> None:
     """A network that is added is measured: the scenario says it holds all there are, each with its budget."""
-    scenario = load(Path(__file__).parents[2] / "scenarios/network_stream3.toml")
+    scenario = load(Path(__file__).parents[2] / "scenarios/network_stream3.toml", "standard")
 
     named = {registry.key_of(cell.axes["network"]): cell.budgets for cell in scenario.cells}
 
