@@ -129,8 +129,12 @@ def _report(options: argparse.Namespace) -> int:
 def _fetch(options: argparse.Namespace) -> int:  # noqa: ARG001 - it takes none
     from weighbridge.doctor import fetch  # noqa: PLC0415
 
+    told = False
     for line in fetch():
         _say(line)
+        told = True
+    if not told:
+        _say("nothing is missing")
     return 0
 
 
