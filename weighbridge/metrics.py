@@ -58,6 +58,9 @@ METRICS = _table(
     ("cpu_steal", "fraction", ""),
 )
 
+OF_THE_STAND = {"start_up_time": "ms", "memory_footprint": "MiB"}
+"""Metrics that are taken of a server that was just started, whatever loads it, with the unit that reports show."""
+
 _PERCENTILE = re.compile(r"latency_p\d{1,2}(_\d+)?\Z")
 
 

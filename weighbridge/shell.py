@@ -31,6 +31,16 @@ _AFTER_KILL = 1.0
 """Seconds that the streams of a killed command are read on."""
 
 
+def last_line(text: str) -> str:
+    """The last line that somebody wrote: a reason has to fit a line of a report."""
+    return (text.strip() or "it said nothing").splitlines()[-1].strip()
+
+
+def pinned(cpus: str | None) -> tuple[str, ...]:
+    """What to put before a command so that it and all it starts keep to these processors; nothing for None."""
+    return ("taskset", "--cpu-list", cpus) if cpus else ()
+
+
 class Deadline:
     """A point in time that every wait of one operation shares."""
 
@@ -77,7 +87,7 @@ class Finished:
     def explain(self) -> str:
         """One line: the command, how it ended and the last thing it said."""
         how = "passed its deadline" if self.timed_out else f"ended with {self.code}"
-        said = (self.stderr.strip() or self.stdout.strip() or "it said nothing").splitlines()[-1]
+        said = last_line(self.stderr if self.stderr.strip() else self.stdout)
         return f"`{' '.join(self.argv)}` {how} after {self.elapsed:.1f} s: {said}"
 
 

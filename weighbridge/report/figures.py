@@ -23,9 +23,6 @@ SYMBOLS = {
 DIGITS = 4
 """Of a measured figure: more would be noise."""
 
-OF_THE_STAND = {"start_up_time": "ms", "memory_footprint": "MiB"}
-"""Metrics that the stand takes itself, and the unit that they are told in whatever tool loads the server."""
-
 _UNPROVEN = (Status.INVALID, Status.INFRA_ERROR, Status.NOT_RUN)
 
 
@@ -51,8 +48,8 @@ def unjudged(cell: StoredCell, metric: str) -> float | None:
 
 def unit_of(tool: str, metric: str) -> str:
     """The unit that a tool itself prints a metric in; '' leaves it to the figure's size."""
-    if metric in OF_THE_STAND:
-        return OF_THE_STAND[metric]
+    if metric in metrics.OF_THE_STAND:
+        return metrics.OF_THE_STAND[metric]
     try:
         customary: Mapping[str, str] = getattr(registry.find("tools", tool), "CUSTOMARY", {})
     except UsageError:  # the tool of another version of this suite

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weighbridge import metrics
 from weighbridge.model import STRUCTURAL_AXES, Status
 from weighbridge.report.evidence import RawFolder, proofs
-from weighbridge.report.figures import OF_THE_STAND, SYMBOLS, judged, ordered, unit_of, unjudged, written
+from weighbridge.report.figures import SYMBOLS, judged, ordered, unit_of, unjudged, written
 from weighbridge.store import StoredCell
 from weighbridge.units import show
 
@@ -24,7 +25,7 @@ FIRST = (
     "round_trip_time_mean",
     "packet_loss",
     "jitter",
-    *OF_THE_STAND,
+    *metrics.OF_THE_STAND,
 )
 """What a table shows of a cell, in this order; the rest stays in run.json."""
 
@@ -55,7 +56,7 @@ def compare(cells: Sequence[StoredCell], raw: RawFolder) -> Comparison:
     side = _compared(cells, varying)
     # A server that is not started anew every round has one start-up; that must not hide how many rounds the rest has.
     summaries = [s for cell in cells for s in cell.summary]
-    counts = {s.n for s in summaries if s.metric not in OF_THE_STAND} or {s.n for s in summaries}
+    counts = {s.n for s in summaries if s.metric not in metrics.OF_THE_STAND} or {s.n for s in summaries}
     write = _Writer(next(iter(counts)) if len(counts) == 1 else None)
     shown = _columns(cells)
     found = _sorted(cells, axes)

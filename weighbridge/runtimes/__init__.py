@@ -8,7 +8,7 @@ from typing import Protocol
 
 from weighbridge.hosts import Pod
 from weighbridge.model import Limits
-from weighbridge.shell import Process, Shell
+from weighbridge.shell import Process, Shell, pinned
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Command:
     @property
     def pinned(self) -> tuple[str, ...]:
         """What to put before a command so that it and all it starts keep to `cpus`."""
-        return ("taskset", "--cpu-list", self.cpus) if self.cpus else ()
+        return pinned(self.cpus)
 
 
 class Files(Protocol):

@@ -21,7 +21,7 @@ from weighbridge.hosts import Pod
 from weighbridge.model import Limits
 from weighbridge.procfs import descendants, memory, processors, read
 from weighbridge.runtimes import Command, Files, _bundle, waits_on
-from weighbridge.shell import Deadline, Process, Shell
+from weighbridge.shell import Deadline, Process, Shell, last_line
 
 SANDBOX = "kata: containerd shim"
 PROGRAMS = ("containerd-shim-kata-v2", "containerd", "ctr")
@@ -119,7 +119,7 @@ def start(pod: Pod, command: Command, limits: Limits, files: Files, run_id: str)
 
         def runs() -> bool:
             if not process.running():
-                raise StandError(f"kata did not start the server: {process.said().strip() or 'it said nothing'}")
+                raise StandError(f"kata did not start the server: {last_line(process.said())}")
             return "RUNNING" in shell.run([*ctr, "tasks", "list"], check=False).stdout
 
         deadline.until(runs, f"container {name}", interval=0.05)
@@ -145,7 +145,7 @@ def _configuration(folder: str, address: str) -> str:
 
 def _answers(shell: Shell, ctr: tuple[str, ...], containerd: Process) -> bool:
     if not containerd.running():
-        raise StandError(f"containerd ended: {(containerd.said().strip() or 'it said nothing').splitlines()[-1]}")
+        raise StandError(f"containerd ended: {last_line(containerd.said())}")
     return shell.run([*ctr, "version"], check=False).ok
 
 

@@ -18,7 +18,7 @@ from weighbridge.procfs import memory, processors, read
 from weighbridge.runtimes import Command, Files, _guest, _guest_kernel, _pod_interface, _qemu, _tc_filter, _vm_limits
 from weighbridge.runtimes import _initramfs as initramfs
 from weighbridge.runtimes._pod_interface import Interface
-from weighbridge.shell import Deadline, Process, Shell
+from weighbridge.shell import Deadline, Process, Shell, last_line
 
 SANDBOX = "kata: QEMU micro-VM, tcfilter"
 BOOT_TIMEOUT = 60.0
@@ -171,7 +171,7 @@ class _Starting:
 def _await_server(process: Process) -> None:
     def up() -> bool:
         if not process.running():
-            raise StandError(f"the virtual machine ended: {_vm_limits.last_line(process.said())}")
+            raise StandError(f"the virtual machine ended: {last_line(process.said())}")
         return "up" in _guest.facts(process.said())
 
     Deadline(BOOT_TIMEOUT).until(up, "the guest to boot")

@@ -20,7 +20,7 @@ from weighbridge.errors import StandError
 from weighbridge.model import Limits
 from weighbridge.procfs import descendants, read
 from weighbridge.runtimes._qmp import Monitor
-from weighbridge.shell import Deadline, Process
+from weighbridge.shell import Deadline, Process, last_line
 
 _MIB = 2**20
 DEFAULT_MEMORY = 512 * _MIB
@@ -150,8 +150,3 @@ def remove(cgroup: str) -> None:
     """Remove the cgroups of a machine that has ended."""
     cgroups.remove(cgroup)
     cgroups.remove(overhead_of(cgroup))
-
-
-def last_line(text: str) -> str:
-    """The last line that somebody wrote."""
-    return (text.strip() or "it said nothing").splitlines()[-1].strip()

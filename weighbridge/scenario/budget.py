@@ -15,8 +15,6 @@ from weighbridge.units import COUNT, FRACTION, parse
 
 _RATIO = re.compile(r"\s*(\d+(?:\.\d+)?)\s*x\s+(\w+\s*=\s*[^\s,=]+(?:\s*,\s*\w+\s*=\s*[^\s,=]+)*)\s*\Z")
 _OF_LIMIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s+of\s+limit\s*\Z")
-OF_THE_STAND = ("start_up_time", "memory_footprint")
-"""Metrics that are taken of a server that was just started, whatever loads it afterwards."""
 _PER_CORE = "request_rate_per_core"
 _BARE = re.compile(r"\s*\d+(?:\.\d+)?\s*\Z")
 
@@ -51,7 +49,7 @@ def budget(table: BudgetTable, content: ScenarioFile) -> Budget:
 def _check_given(name: str, content: ScenarioFile) -> None:
     """Refuse a metric that the scenario's tool never gives and that cannot be derived from what it does."""
     patterns: tuple[str, ...] = registry.find("tools", content.tool).METRICS
-    if name in OF_THE_STAND and content.server is not None:
+    if name in metrics.OF_THE_STAND and content.server is not None:
         if not content.fresh_server:
             raise UsageError(
                 f"{name} is taken when a server starts; write `fresh_server = true` to start one every round"

@@ -16,7 +16,7 @@ from pathlib import Path
 from weighbridge.errors import StandError
 from weighbridge.hosts import Pod
 from weighbridge.runtimes import Sandbox
-from weighbridge.shell import Deadline, Process
+from weighbridge.shell import Deadline, Process, last_line
 from weighbridge.tools import Endpoint
 
 READY_TIMEOUT = 30.0
@@ -64,11 +64,6 @@ def started(start: Callable[[], Sandbox], awaited: Awaited, *, knock: bool) -> S
             waiting.stop()
 
 
-def last_words(sandbox: Sandbox) -> str:
-    """The last line that a server wrote: a reason has to fit a line of a report."""
-    return (sandbox.process.said().strip() or "it said nothing").splitlines()[-1]
-
-
 def _knocking(awaited: Awaited) -> Process:
     """A process in the client's place that tries to connect, begun before the server so that it costs it no time."""
     script, endpoint = str(Path(__file__).with_name("_answer.py")), awaited.endpoint
@@ -87,7 +82,7 @@ def _answered(waiting: Process | None, sandbox: Sandbox, awaited: Awaited) -> fl
 
     def ready() -> bool:
         if not sandbox.process.running():
-            raise StandError(f"{awaited.what} ended at once: {last_words(sandbox)}")
+            raise StandError(f"{awaited.what} ended at once: {last_line(sandbox.process.said())}")
         if waiting is None:
             return sandbox.listens(awaited.transport, awaited.port)
         return "answered" in waiting.said() or not waiting.running()

@@ -12,14 +12,15 @@ from types import ModuleType
 from typing import Any
 
 from weighbridge import registry
+from weighbridge.cgroups import limits_text
 from weighbridge.hosts import Pod
 from weighbridge.model import Cell, Limits, PhysicalLimit
 from weighbridge.networks import Carried
 from weighbridge.paths import Way
 from weighbridge.procfs import cpu_times
 from weighbridge.runtimes import Sandbox
-from weighbridge.shell import find_program
-from weighbridge.stand.answer import Started, last_words
+from weighbridge.shell import find_program, last_line, pinned
+from weighbridge.stand.answer import Started
 from weighbridge.stand.placed import Placement
 from weighbridge.stand.reading import Reading
 from weighbridge.targets import Hosts
@@ -95,7 +96,7 @@ class LiveStand:
         argv = tool.argv(find_program(self.client.shell, tool.PROGRAMS, tool.PACKAGE), load, self.endpoint)
         self.way.forget()
         before, stolen = self._count(), cpu_times()
-        command = [*_pinned(self.placement.client), *argv]
+        command = [*pinned(self.placement.client), *argv]
         done = self.client.shell.run(command, timeout=_deadline(tool.planned(load), load), check=False)
         figures = {"cpu_steal": cpu_times().stolen_since(stolen)}
         if cell.fresh_server:
@@ -107,7 +108,7 @@ class LiveStand:
         output = done.stdout + (f"\n{done.stderr}" if done.stderr.strip() else "")
         problem = None if done.ok else done.explain()
         if not self.sandbox.process.running():
-            problem = f"the server ended during the run: {last_words(self.sandbox)}"
+            problem = f"the server ended during the run: {last_line(self.sandbox.process.said())}"
         cores = self._cores() if cell.per_core is not None and cell.per_core == cell.limits.cpu else None
         carries = self._carries(tool.planned(load))
         return Reading(tuple(command), output, done.elapsed, problem, figures=figures, carries=carries, cores=cores)
@@ -138,7 +139,7 @@ class LiveStand:
             **self.way.evidence,
         }
         if self.limits != self.cell.limits:
-            found["limits asked"] = _limits_text(self.cell.limits)
+            found["limits asked"] = limits_text(self.cell.limits.cpu, self.cell.limits.memory)
         if self._crossed:
             before, after = self._crossed
             if self._crosses:
@@ -179,10 +180,6 @@ class LiveStand:
         return _Counted(self._network.carried(self.server), interface_bytes(self.server), self.way.connections())
 
 
-def _pinned(cpus: str | None) -> tuple[str, ...]:
-    return ("taskset", "--cpu-list", cpus) if cpus else ()
-
-
 def _deadline(planned: float, load: Any) -> float:
     """When a tool run hangs, in seconds: soon after its end, or long after where a count sets the end."""
     return planned * 1.2 + 10.0 if getattr(load, "duration", None) else planned * 10.0 + 10.0
@@ -198,11 +195,6 @@ def interface_bytes(pod: Pod) -> int:
 def _mtu(pod: Pod) -> str:
     found = re.search(r"\bmtu (\d+)", pod.shell.run(["ip", "link", "show", "eth0"], check=False).stdout)
     return found[1] if found else ""
-
-
-def _limits_text(limits: Limits) -> str:
-    words = [f"cpu {limits.cpu:g}"] if limits.cpu is not None else []
-    return " ".join([*words, f"memory {int(limits.memory)}"] if limits.memory is not None else words)
 
 
 def _listed(cpus: str) -> set[int]:
